@@ -1,0 +1,121 @@
+package event
+
+// Kind is the type of an event; Schema has one row for each.
+type Kind string
+
+// The kinds of events.
+const (
+	Lifecycle Kind = "lifecycle"
+	Body      Kind = "body"
+	Stdout    Kind = "stdout"
+	Stderr    Kind = "stderr"
+	Syscall   Kind = "syscall"
+	Link      Kind = "link"
+	Fault     Kind = "fault"
+	StepSend  Kind = "step_send"
+	StepRecv  Kind = "step_recv"
+	Choice    Kind = "choice"
+	Property  Kind = "property"
+	Unmet     Kind = "unmediated_io"
+	Note      Kind = "note"
+)
+
+// Row describes one kind: what it means and which fields it carries.
+type Row struct {
+	Kind   Kind
+	Doc    string
+	Fields []Field
+}
+
+// Field describes one field of a kind.
+type Field struct {
+	Name string
+	Type string // string, int, bool, object
+	Doc  string
+}
+
+// Schema is the table of kinds, from which the published schema and the reference are generated.
+func Schema() []Row {
+	return []Row{
+		{Lifecycle, "a service's process changed its state", []Field{
+			{"phase", "string", "started, ready, exited, stopped"},
+			{"pid", "int", "process id inside the world"},
+			{"code", "int", "exit code, where it exited"},
+			{"signal", "string", "signal that ended it, where one did"},
+		}},
+		{Body, "the scenario's body began or ended", []Field{
+			{"phase", "string", "begin, end"},
+			{"outcome", "string", "returned, failed, halted, timeout"},
+		}},
+		{Stdout, "a line on a service's standard output; a JSON object's members become fields too", []Field{
+			{"line", "string", "the line as printed"},
+		}},
+		{Stderr, "a line on a service's standard error; a JSON object's members become fields too", []Field{
+			{"line", "string", "the line as printed"},
+		}},
+		{Syscall, "a system call that a rule selected", []Field{
+			{"name", "string", "the call"},
+			{"pid", "int", "calling process, inside the world"},
+			{"path", "string", "file, where one is known"},
+			{"on", "string", "kind of descriptor: file, socket, pipe, tty, other"},
+			{"decision", "string", "allow, deny, delay"},
+			{"errno", "string", "error given, for deny"},
+			{"rule", "string", "the rule that decided"},
+			{"index", "int", "how many calls this rule had matched, from 1"},
+		}},
+		{Link, "something on a connection between two services", []Field{
+			{"op", "string", "connect, refused, established, close, reset, stall, cut, drop, duplicate, reorder, heal"},
+			{"client", "string", "who connected"},
+			{"server", "string", "who was connected to"},
+			{"interface", "string", "the interface's name"},
+			{"flow", "string", "client>server.interface#n, n counting that pair's connections from 1"},
+			{"direction", "string", "up (client to server) or down"},
+			{"direct", "bool", "no relay stands between the two"},
+			{"bytes", "int", "bytes concerned"},
+			{"errno", "string", "what the client was told"},
+			{"rule", "string", "the rule that acted, where one did"},
+		}},
+		{Fault, "a rule was installed, acted or was lifted", []Field{
+			{"op", "string", "installed, fired, lifted"},
+			{"rule", "string", "the rule"},
+			{"assumption", "string", "the assumption that it belongs to"},
+			{"fired", "int", "how often it has acted so far"},
+			{"effect", "string", "what it does, in the words of the spec"},
+		}},
+		{StepSend, "the scenario asked a service for something", []Field{
+			{"target", "string", "service.interface"},
+			{"protocol", "string", "the interface's protocol"},
+			{"method", "string", "the step"},
+			{"args", "object", "its arguments"},
+		}},
+		{StepRecv, "a service answered the scenario", []Field{
+			{"target", "string", "service.interface"},
+			{"method", "string", "the step"},
+			{"status", "int", "the protocol's status, where it has one"},
+			{"ok", "bool", "the step succeeded"},
+			{"error", "string", "why it did not"},
+			{"body", "string", "the answer, cut to 2048 bytes"},
+			{"duration_ms", "int", "how long it took"},
+		}},
+		{Choice, "an unknown was decided", []Field{
+			{"name", "string", "the choice"},
+			{"index", "int", "the option taken, from 0"},
+			{"of", "int", "how many options there were"},
+		}},
+		{Property, "a monitor or property was decided", []Field{
+			{"name", "string", "the property"},
+			{"result", "string", "violated, satisfied, undecided, never_triggered"},
+			{"message", "string", "why"},
+			{"witness", "int", "seq of the event that decided it"},
+		}},
+		{Unmet, "a service tried something that nothing declares", []Field{
+			{"code", "string", "reason code"},
+			{"address", "string", "what it tried to reach"},
+			{"errno", "string", "what it was told"},
+		}},
+		{Note, "something that the reader of a verdict has to know", []Field{
+			{"code", "string", "reason code"},
+			{"message", "string", "in words"},
+		}},
+	}
+}

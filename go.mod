@@ -1,0 +1,3 @@
+module github.com/squallhq/squall
+
+go 1.26

@@ -1,0 +1,94 @@
+// Package intercept runs programs so that chosen system calls stop and wait for an answer.
+//
+// A Backend never decides. It hands out Calls; somebody else answers each with a
+// Reply. See notify for the backend that native runs use.
+package intercept
+
+import (
+	"context"
+	"errors"
+
+	"github.com/squallhq/squall/spec"
+)
+
+// Backend is a way to stop system calls.
+type Backend interface {
+	Name() string
+	// Probe tries the mechanism for real and returns why it would not work here.
+	Probe() error
+	Caps() Caps
+	// Start runs a program, stopping it before its first instruction for the calls that sub names
+	// (and those of all its children). It returns once the program's exec has been answered or,
+	// where exec is not in sub, has been entered.
+	Start(ctx context.Context, p spec.Process, sub Subscription) (Session, error)
+}
+
+// Caps says what a backend can do.
+type Caps struct {
+	// Clocks: reads of clocks through the vDSO stop too.
+	Clocks bool
+	// Schedule: at most one thread runs at a time, chosen by the supervisor.
+	Schedule bool
+}
+
+// Subscription is the set of calls to stop at. It cannot grow once a program runs.
+type Subscription struct {
+	// Calls are kernel names; a name that the architecture lacks is ignored.
+	Calls []string
+	// Getsockopt stops at getsockopt(SOL_SOCKET, SO_PEERNAME or SO_ERROR) only.
+	Getsockopt bool
+	// Addressed stops at sendto only where it has an address.
+	Addressed bool
+}
+
+// Session is a program under supervision, with all its children.
+type Session interface {
+	// Pid is the first process, in the supervisor's pid namespace.
+	Pid() int
+	// Next waits for the next call. io.EOF means that no supervised task is left. It is called
+	// from one goroutine, locked to its thread.
+	Next() (Call, error)
+	// Reply answers a call; from any goroutine. ErrGone means that the call was withdrawn by a
+	// signal or by the caller's death: it had no effect.
+	Reply(id uint64, r Reply) error
+	// Alive reports whether the call still waits. Check it after reading memory and before acting.
+	Alive(id uint64) bool
+	// ReadMemory fills p from the caller's memory and returns how much could be read.
+	ReadMemory(c Call, addr uint64, p []byte) (int, error)
+	// WriteMemory writes p into the caller's memory.
+	WriteMemory(c Call, addr uint64, p []byte) error
+	// Descriptor duplicates a descriptor of the caller into this process (close-on-exec).
+	Descriptor(c Call, fd int) (int, error)
+	// Close ends the supervision; calls that wait fail in the program. It does not kill it.
+	Close() error
+}
+
+// Call is a system call that waits for its answer.
+type Call struct {
+	// ID is unique among waiting calls.
+	ID uint64
+	// Thread is the calling thread's id, in the supervisor's pid namespace.
+	Thread int
+	Name   string
+	Args   [6]uint64
+}
+
+// Reply is the answer to a call. The zero Reply lets it go on as if nothing had been.
+type Reply struct {
+	// Answer says that the call is not to be executed but returns Value, or Errno where that is not 0.
+	Answer bool
+	Value  int64
+	Errno  int
+	// Install puts a descriptor of the supervisor into the caller as number At, atomically with the
+	// answer; Value and Errno are ignored unless installing fails. CloseOnExec is its flag there.
+	Install     int
+	InstallSet  bool
+	At          int
+	CloseOnExec bool
+}
+
+// ErrGone is returned for a call that no longer waits.
+var ErrGone = errors.New("intercept: call no longer waits")
+
+// ErrNotSupported is wrapped by the errors of Probe and Start where the machine lacks something.
+var ErrNotSupported = errors.New("intercept: not supported here")
