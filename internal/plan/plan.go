@@ -1,0 +1,313 @@
+// Package plan turns a suite into the leaves to be run.
+//
+// It is deterministic: the same suite, seed and options give the same leaves in
+// the same order with the same IDs, in whatever process it is called. The
+// process of a leaf relies on that to find the leaf that it was started for.
+package plan
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/squallhq/squall/bundle"
+	"github.com/squallhq/squall/fault"
+	"github.com/squallhq/squall/internal/seed"
+	"github.com/squallhq/squall/property"
+	"github.com/squallhq/squall/spec"
+)
+
+// Baseline is the assumption of the leaves that run without a fault.
+const Baseline = "none"
+
+// Options choose the leaves.
+type Options struct {
+	Seed seed.Seed
+	// Tests are globs over "scenario" and "scenario/assumption"; none means all.
+	Tests []string
+	// Shard and Shards take each Shards-th chosen leaf, from 1; 0 of 0 means all.
+	Shard, Shards int
+	// MaxLeaves refuses a plan with more leaves; 0 means no limit.
+	MaxLeaves int
+}
+
+// Plan is the leaves to be run.
+type Plan struct {
+	Suite  *spec.Suite
+	Seed   seed.Seed
+	Leaves []*Leaf
+}
+
+// Leaf is one run: a scenario under an assumption.
+type Leaf struct {
+	// ID depends on the suite's file name, the scenario and the assumption only.
+	ID       string
+	Scenario *spec.Scenario
+	// Assumption is nil for a baseline.
+	Assumption *spec.Assumption
+	Expect     spec.Expect
+	Monitors   []*property.Monitor
+	Temporal   []*property.Temporal
+	Seed       seed.Seed
+}
+
+// AssumptionName returns the assumption's name, or Baseline.
+func (l *Leaf) AssumptionName() string {
+	if l.Assumption == nil {
+		return Baseline
+	}
+	return l.Assumption.Name
+}
+
+// Name returns scenario/assumption.
+func (l *Leaf) Name() string { return l.Scenario.Name + "/" + l.AssumptionName() }
+
+// Rules returns the assumption's rules.
+func (l *Leaf) Rules() []fault.Rule {
+	if l.Assumption == nil {
+		return nil
+	}
+	return l.Assumption.Rules
+}
+
+// TooMany is the error of a plan with more leaves than allowed.
+type TooMany struct{ Leaves, Max int }
+
+// Error says both numbers.
+func (e *TooMany) Error() string {
+	return fmt.Sprintf("plan: %d leaves, more than the %d allowed", e.Leaves, e.Max)
+}
+
+// Make returns the plan of a suite.
+func Make(s *spec.Suite, o Options) (*Plan, error) {
+	leaves := all(s, o.Seed)
+	chosen, err := choose(leaves, o.Tests)
+	if err != nil {
+		return nil, err
+	}
+	chosen = shard(chosen, o.Shard, o.Shards)
+	p := &Plan{Suite: s, Seed: o.Seed, Leaves: withBaselines(leaves, chosen)}
+	if o.MaxLeaves > 0 && len(p.Leaves) > o.MaxLeaves {
+		return nil, &TooMany{Leaves: len(p.Leaves), Max: o.MaxLeaves}
+	}
+	return p, nil
+}
+
+// Find returns the leaf whose ID begins with prefix; it is an error if there is none or several.
+func (p *Plan) Find(prefix string) (*Leaf, error) {
+	var found *Leaf
+	for _, l := range p.Leaves {
+		if !strings.HasPrefix(l.ID, prefix) {
+			continue
+		}
+		if found != nil {
+			return nil, fmt.Errorf("plan: leaf %q: several leaves begin so", prefix)
+		}
+		found = l
+	}
+	if found == nil || prefix == "" {
+		return nil, fmt.Errorf("plan: leaf %q: there is none", prefix)
+	}
+	return found, nil
+}
+
+// all returns every leaf: for each scenario its baseline, then its cells in the order of the
+// matrices and of the assumptions in them.
+func all(s *spec.Suite, root seed.Seed) []*Leaf {
+	var leaves []*Leaf
+	for _, sc := range s.Scenarios {
+		base := newLeaf(s, sc, nil, root)
+		byName := map[string]*Leaf{Baseline: base}
+		row := []*Leaf{base}
+		for _, m := range s.Matrices {
+			if !slices.Contains(m.Scenarios, sc) {
+				continue
+			}
+			if base.Expect == nil {
+				base.Expect = m.Default
+			}
+			base.addProperties(m)
+			for _, a := range m.Assumptions {
+				key := spec.CellKey{Scenario: sc.Name, Assumption: a.Name}
+				if m.Exclude[key] {
+					continue
+				}
+				leaf := byName[a.Name]
+				if leaf == nil {
+					leaf = newLeaf(s, sc, a, root)
+					byName[a.Name] = leaf
+					row = append(row, leaf)
+				}
+				leaf.addProperties(m)
+				leaf.Expect = both(leaf.Expect, cellExpect(m, key, sc))
+			}
+		}
+		leaves = append(leaves, row...)
+	}
+	return leaves
+}
+
+func newLeaf(s *spec.Suite, sc *spec.Scenario, a *spec.Assumption, root seed.Seed) *Leaf {
+	l := &Leaf{
+		Scenario: sc, Assumption: a,
+		Monitors: slices.Concat(s.Monitors, sc.Monitors),
+		Temporal: slices.Concat(s.Temporal, sc.Temporal),
+	}
+	if a == nil {
+		l.Expect = sc.Expect
+	} else {
+		l.Monitors = append(l.Monitors, a.Monitors...)
+		l.Temporal = append(l.Temporal, a.Temporal...)
+	}
+	l.ID = seed.ID(8, filepath.Base(s.Source), sc.Name, l.AssumptionName())
+	l.Seed = root.Derive(l.ID)
+	return l
+}
+
+// addProperties adds a matrix's properties; a property that is there already is not added again.
+func (l *Leaf) addProperties(m *Matrix) {
+	for _, mon := range m.Monitors {
+		if !slices.Contains(l.Monitors, mon) {
+			l.Monitors = append(l.Monitors, mon)
+		}
+	}
+	for _, t := range m.Temporal {
+		if !slices.Contains(l.Temporal, t) {
+			l.Temporal = append(l.Temporal, t)
+		}
+	}
+}
+
+// Matrix crosses scenarios with assumptions; see spec.Matrix.
+type Matrix = spec.Matrix
+
+func cellExpect(m *Matrix, key spec.CellKey, sc *spec.Scenario) spec.Expect {
+	if e, ok := m.Overrides[key]; ok {
+		return e
+	}
+	if m.Default != nil {
+		return m.Default
+	}
+	return sc.Expect
+}
+
+// both joins the expectations of a cell that stands in two matrices: each has to hold.
+func both(a, b spec.Expect) spec.Expect {
+	if a == nil {
+		return b
+	}
+	if b == nil {
+		return a
+	}
+	return func(ctx context.Context, w spec.World, result any) error {
+		if err := a(ctx, w, result); err != nil {
+			return err
+		}
+		return b(ctx, w, result)
+	}
+}
+
+func choose(leaves []*Leaf, globs []string) ([]*Leaf, error) {
+	if len(globs) == 0 {
+		return leaves, nil
+	}
+	var chosen []*Leaf
+	for _, l := range leaves {
+		for _, g := range globs {
+			byScenario, err := path.Match(g, l.Scenario.Name)
+			if err != nil {
+				return nil, fmt.Errorf("plan: filter %q: %w", g, err)
+			}
+			if byName, _ := path.Match(g, l.Name()); byScenario || byName || strings.HasPrefix(l.ID, g) && len(g) >= 4 {
+				chosen = append(chosen, l)
+				break
+			}
+		}
+	}
+	if len(chosen) == 0 {
+		return nil, &NoMatch{Globs: globs, Names: names(leaves)}
+	}
+	return chosen, nil
+}
+
+// NoMatch is the error of a filter that chooses nothing.
+type NoMatch struct {
+	Globs []string
+	// Names are those that there are.
+	Names []string
+}
+
+// Error names the filter.
+func (e *NoMatch) Error() string {
+	return fmt.Sprintf("plan: no leaf matches %s", strings.Join(e.Globs, ", "))
+}
+
+func names(leaves []*Leaf) []string {
+	out := make([]string, len(leaves))
+	for i, l := range leaves {
+		out[i] = l.Name()
+	}
+	return out
+}
+
+// shard takes each n-th leaf. Leaves are dealt out after filtering, so shards are equally large.
+func shard(leaves []*Leaf, i, n int) []*Leaf {
+	if n <= 1 {
+		return leaves
+	}
+	var mine []*Leaf
+	for k, l := range leaves {
+		if k%n == i-1 {
+			mine = append(mine, l)
+		}
+	}
+	return mine
+}
+
+// withBaselines adds the baselines of the chosen leaves: without them there is no PASS.
+func withBaselines(leaves, chosen []*Leaf) []*Leaf {
+	take := map[*Leaf]bool{}
+	scenarios := map[*spec.Scenario]bool{}
+	for _, l := range chosen {
+		take[l] = true
+		scenarios[l.Scenario] = true
+	}
+	var out []*Leaf
+	for _, l := range leaves {
+		if take[l] || l.Assumption == nil && scenarios[l.Scenario] {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// Record returns the plan as it stands in a bundle.
+func (p *Plan) Record() bundle.Plan {
+	r := bundle.Plan{Schema: bundle.PlanSchema, Source: filepath.Base(p.Suite.Source), Seed: uint64(p.Seed)}
+	for _, s := range p.Suite.Services {
+		ps := bundle.PlanService{Name: s.Name, Binary: filepath.Base(s.Binary), DependsOn: s.DependsOn, Position: s.Position}
+		for _, i := range s.Interfaces {
+			ps.Interfaces = append(ps.Interfaces, bundle.PlanInterface{Name: i.Name, Protocol: i.Protocol, Port: i.Port})
+		}
+		r.Services = append(r.Services, ps)
+	}
+	for _, s := range p.Suite.Scenarios {
+		r.Scenarios = append(r.Scenarios, bundle.PlanScenario{Name: s.Name, Doc: s.Doc, Position: s.Position})
+	}
+	for _, a := range p.Suite.Assumptions {
+		pa := bundle.PlanAssumption{Name: a.Name, Doc: a.Doc, Effects: []string{}, Position: a.Position}
+		for _, rule := range a.Rules {
+			pa.Effects = append(pa.Effects, rule.Target()+": "+rule.Effect())
+		}
+		r.Assumptions = append(r.Assumptions, pa)
+	}
+	for _, l := range p.Leaves {
+		r.Leaves = append(r.Leaves, bundle.PlanLeaf{
+			ID: l.ID, Scenario: l.Scenario.Name, Assumption: l.AssumptionName(), Seed: uint64(l.Seed),
+		})
+	}
+	return r
+}

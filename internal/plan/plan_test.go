@@ -1,0 +1,98 @@
+package plan
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/squallhq/squall/fault"
+	"github.com/squallhq/squall/spec"
+)
+
+func suite() *spec.Suite {
+	a := &spec.Scenario{Name: "create"}
+	b := &spec.Scenario{Name: "list"}
+	down := &spec.Assumption{Name: "db_down", Rules: []fault.Rule{{ID: "db_down/connect", Syscall: &fault.Syscall{Service: "api", Calls: []string{"connect"}}}}}
+	cut := &spec.Assumption{Name: "cut", Rules: []fault.Rule{{ID: "cut/0", Link: &fault.Link{Pair: fault.Pair{A: "api", B: "db"}}}}}
+	return &spec.Suite{
+		Source: "/x/shop.star", Scenarios: []*spec.Scenario{a, b}, Assumptions: []*spec.Assumption{down, cut},
+		Matrices: []*spec.Matrix{{
+			Scenarios: []*spec.Scenario{a, b}, Assumptions: []*spec.Assumption{down, cut},
+			Exclude: map[spec.CellKey]bool{{Scenario: "list", Assumption: "cut"}: true},
+		}},
+	}
+}
+
+func leafNames(p *Plan) []string { return names(p.Leaves) }
+
+func TestMakeChoosesLeaves(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		o    Options
+		want []string
+	}{
+		{"all", Options{}, []string{"create/none", "create/db_down", "create/cut", "list/none", "list/db_down"}},
+		{"a cell brings its baseline", Options{Tests: []string{"create/cut"}}, []string{"create/none", "create/cut"}},
+		{"a scenario", Options{Tests: []string{"li*"}}, []string{"list/none", "list/db_down"}},
+		{"a shard", Options{Shard: 2, Shards: 2}, []string{"create/none", "create/db_down", "list/none"}},
+	} {
+		p, err := Make(suite(), tc.o)
+		if err != nil {
+			t.Fatalf("%s: %v", tc.name, err)
+		}
+		if got := leafNames(p); !slices.Equal(got, tc.want) {
+			t.Errorf("%s: got %v, want %v", tc.name, got, tc.want)
+		}
+	}
+}
+
+func TestMakeRefuses(t *testing.T) {
+	var none *NoMatch
+	if _, err := Make(suite(), Options{Tests: []string{"nothing"}}); !errors.As(err, &none) || len(none.Names) != 5 {
+		t.Errorf("a filter without a match: %v", err)
+	}
+	var many *TooMany
+	if _, err := Make(suite(), Options{MaxLeaves: 4}); !errors.As(err, &many) || many.Leaves != 5 {
+		t.Errorf("too many leaves: %v", err)
+	}
+}
+
+func TestIDsAreStableAndSeedsAreNot(t *testing.T) {
+	p, _ := Make(suite(), Options{Seed: 1})
+	q, _ := Make(suite(), Options{Seed: 2})
+	seen := map[string]bool{}
+	for i, l := range p.Leaves {
+		if l.ID != q.Leaves[i].ID {
+			t.Errorf("%s: the ID must not depend on the seed", l.Name())
+		}
+		if l.Seed == q.Leaves[i].Seed || seen[l.ID] {
+			t.Errorf("%s: the seed must depend on the run's, and the ID must be its own", l.Name())
+		}
+		seen[l.ID] = true
+	}
+}
+
+func TestReach(t *testing.T) {
+	p, _ := Make(suite(), Options{})
+	down, cut := p.Leaves[1].Reach(), p.Leaves[2].Reach()
+	if got := down.Calls("api"); !slices.Equal(got, []string{"connect"}) {
+		t.Errorf("calls of api: %v", got)
+	}
+	if len(down.Calls("db")) != 0 || down.Touches("api", "db", "main") {
+		t.Error("what no rule names must not be subscribed to")
+	}
+	if !cut.Touches("api", "db", "main") || !cut.Touches("db", "api", "http") || cut.Touches("api", "cache", "main") {
+		t.Error("a pair is touched both ways, and no other")
+	}
+	inject := fault.Rule{Link: &fault.Link{Pair: fault.Pair{A: "api", B: "db", Interface: "main", Directed: true}}}
+	if why := cut.Allows(inject); why != "" {
+		t.Errorf("a part of a subscribed pair: %s", why)
+	}
+	if why := down.Allows(inject); why == "" {
+		t.Error("a link rule must be refused where no link is mediated")
+	}
+	write := fault.Rule{Syscall: &fault.Syscall{Service: "db", Calls: []string{"write"}}}
+	if why := cut.Allows(write); why == "" {
+		t.Error("a call that was not subscribed to must be refused")
+	}
+}

@@ -1,0 +1,115 @@
+package plan
+
+import (
+	"slices"
+
+	"github.com/squallhq/squall/fault"
+	"github.com/squallhq/squall/spec"
+)
+
+// Reach is everything that a leaf may do to a system: the rules of its assumption and what its
+// scenario's code can inject. It is fixed before any program starts.
+type Reach struct {
+	rules  []fault.Rule
+	scopes []spec.Scope
+}
+
+// Reach returns what a leaf may do.
+func (l *Leaf) Reach() Reach { return Reach{rules: l.Rules(), scopes: l.Scenario.MayInject} }
+
+// Calls returns the system calls of a service that a rule may select, sorted.
+func (r Reach) Calls(service string) []string {
+	set := map[string]bool{}
+	for _, rule := range r.rules {
+		if s := rule.Syscall; s != nil && s.Service == service {
+			for _, c := range s.Calls {
+				set[c] = true
+			}
+		}
+	}
+	for _, sc := range r.scopes {
+		if sc.Service != "" && sc.Service != service {
+			continue
+		}
+		for _, c := range sc.Calls {
+			set[c] = true
+		}
+		if sc.Everything {
+			for _, f := range fault.Families() {
+				for _, c := range f.Calls {
+					set[c] = true
+				}
+			}
+		}
+	}
+	calls := make([]string, 0, len(set))
+	for c := range set {
+		calls = append(calls, c)
+	}
+	slices.Sort(calls)
+	return calls
+}
+
+// Touches reports whether connections from client to an interface of server may be acted on.
+// Those that may not are direct: no relay stands in them.
+func (r Reach) Touches(client, server, iface string) bool {
+	for _, rule := range r.rules {
+		if rule.Link != nil && rule.Link.Pair.Matches(client, server, iface) {
+			return true
+		}
+	}
+	for _, sc := range r.scopes {
+		if sc.Everything {
+			return true
+		}
+		for _, p := range sc.Links {
+			if p.Matches(client, server, iface) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Allows returns why a rule may not be injected by the leaf's code, or "" where it may.
+func (r Reach) Allows(rule fault.Rule) string {
+	if s := rule.Syscall; s != nil {
+		calls := r.Calls(s.Service)
+		for _, c := range s.Calls {
+			if !slices.Contains(calls, c) {
+				return "calls of " + s.Service + " to " + c + " were not subscribed to when it started"
+			}
+		}
+		return ""
+	}
+	if rule.Link == nil {
+		return "the rule has no effect"
+	}
+	if r.allowsPair(rule.Link.Pair) {
+		return ""
+	}
+	return "the connections " + rule.Target() + " were not mediated when the services started"
+}
+
+// allowsPair reports whether some subscribed pair covers p wholly.
+func (r Reach) allowsPair(p fault.Pair) bool {
+	covers := func(have fault.Pair) bool {
+		fits := func(h, w string) bool { return h == "" || h == w }
+		if !fits(have.Interface, p.Interface) || have.Directed && !p.Directed {
+			return false
+		}
+		return fits(have.A, p.A) && fits(have.B, p.B) ||
+			!have.Directed && fits(have.A, p.B) && fits(have.B, p.A)
+	}
+	for _, rule := range r.rules {
+		if rule.Link != nil && covers(rule.Link.Pair) {
+			return true
+		}
+	}
+	for _, sc := range r.scopes {
+		if sc.Everything || slices.ContainsFunc(sc.Links, covers) {
+			return true
+		}
+	}
+	return false
+}
