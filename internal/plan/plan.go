@@ -168,7 +168,7 @@ func newLeaf(s *spec.Suite, sc *spec.Scenario, a *spec.Assumption, root seed.See
 }
 
 // addProperties adds a matrix's properties; a property that is there already is not added again.
-func (l *Leaf) addProperties(m *Matrix) {
+func (l *Leaf) addProperties(m *spec.Matrix) {
 	for _, mon := range m.Monitors {
 		if !slices.Contains(l.Monitors, mon) {
 			l.Monitors = append(l.Monitors, mon)
@@ -181,10 +181,7 @@ func (l *Leaf) addProperties(m *Matrix) {
 	}
 }
 
-// Matrix crosses scenarios with assumptions; see spec.Matrix.
-type Matrix = spec.Matrix
-
-func cellExpect(m *Matrix, key spec.CellKey, sc *spec.Scenario) spec.Expect {
+func cellExpect(m *spec.Matrix, key spec.CellKey, sc *spec.Scenario) spec.Expect {
 	if e, ok := m.Overrides[key]; ok {
 		return e
 	}
