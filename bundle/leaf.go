@@ -1,0 +1,231 @@
+package bundle
+
+import (
+	"archive/zip"
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/squallhq/squall/event"
+	"github.com/squallhq/squall/verdict"
+)
+
+// LeafWriter takes the events and logs of one leaf while it runs. Several may be open at once; each
+// keeps what it gets in files of its own until its Close. It is safe for concurrent use.
+type LeafWriter struct {
+	w  *Writer
+	id string
+
+	mu     sync.Mutex
+	events *spoolFile
+	zstd   *zstd.Encoder
+	count  int
+	logs   map[string]*spoolFile
+	closed bool
+}
+
+type spoolFile struct {
+	file *os.File
+	buf  *bufio.Writer
+	// partial is the begin of a line whose end has not come.
+	partial []byte
+}
+
+// maxPartial bounds how much of one unfinished line of a log is held back.
+const maxPartial = 64 << 10
+
+// Leaf begins the record of a leaf.
+func (w *Writer) Leaf(id string) (*LeafWriter, error) {
+	if !validID(id) {
+		return nil, fmt.Errorf("bundle: leaf id %q: only letters, digits, '-' and '_'", id)
+	}
+	l := &LeafWriter{w: w, id: id, logs: map[string]*spoolFile{}}
+	events, err := l.spoolFile("events")
+	if err != nil {
+		return nil, err
+	}
+	l.events = events
+	l.zstd, err = zstd.NewWriter(events.buf, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(1<<20))
+	if err != nil {
+		return nil, fmt.Errorf("bundle: leaf %s: %w", id, err)
+	}
+	return l, nil
+}
+
+func (l *LeafWriter) spoolFile(name string) (*spoolFile, error) {
+	f, err := os.OpenFile(filepath.Join(l.w.spool, l.id+"."+name), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("bundle: leaf %s: %w", l.id, err)
+	}
+	return &spoolFile{file: f, buf: bufio.NewWriterSize(f, 64<<10)}, nil
+}
+
+// Event records an event. They must come in the order of their Seq, from 1.
+func (l *LeafWriter) Event(e event.Event) error {
+	e.Fields = l.w.redactor.Fields(e.Fields)
+	line, err := json.Marshal(e)
+	if err != nil {
+		return l.fail(fmt.Errorf("event %d: %w", e.Seq, err))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return l.fail(errors.New("event after Close"))
+	}
+	if e.Seq != int64(l.count)+1 {
+		return l.fail(fmt.Errorf("event %d follows event %d", e.Seq, l.count))
+	}
+	l.count++
+	if _, err := l.zstd.Write(append(line, '\n')); err != nil {
+		return l.fail(err)
+	}
+	return nil
+}
+
+// Log records output of a service, as it came; secrets are looked for line by line.
+func (l *LeafWriter) Log(service string, p []byte) error {
+	if !validID(service) {
+		return l.fail(fmt.Errorf("service name %q: only letters, digits, '-' and '_'", service))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return l.fail(errors.New("log after Close"))
+	}
+	s := l.logs[service]
+	if s == nil {
+		var err error
+		if s, err = l.spoolFile("log." + service); err != nil {
+			return l.fail(err)
+		}
+		l.logs[service] = s
+	}
+	s.partial = append(s.partial, p...)
+	end := bytes.LastIndexByte(s.partial, '\n') + 1
+	if end == 0 && len(s.partial) > maxPartial {
+		end = len(s.partial)
+	}
+	_, err := s.buf.WriteString(l.w.redactor.Text(string(s.partial[:end])))
+	s.partial = append(s.partial[:0], s.partial[end:]...)
+	if err != nil {
+		return l.fail(err)
+	}
+	return nil
+}
+
+// Close ends the leaf with its verdict and the decisions of its rules. Leaf.Events is filled in.
+func (l *LeafWriter) Close(leaf Leaf, decisions []Decision) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return l.fail(errors.New("closed twice"))
+	}
+	l.closed = true
+	defer l.discard()
+	if leaf.ID != l.id {
+		return l.fail(fmt.Errorf("verdict of leaf %q", leaf.ID))
+	}
+	if err := validVerdict(leaf.Verdict); err != nil {
+		return l.fail(err)
+	}
+	leaf.Events = l.count
+	leaf = l.w.redactor.leaf(leaf)
+	if err := l.zstd.Close(); err != nil {
+		return l.fail(err)
+	}
+	services := make([]string, 0, len(l.logs))
+	for service, s := range l.logs {
+		services = append(services, service)
+		if _, err := s.buf.WriteString(l.w.redactor.Text(string(s.partial))); err != nil {
+			return l.fail(err)
+		}
+	}
+	slices.Sort(services)
+	return l.publish(leaf, services, decisions)
+}
+
+func (l *LeafWriter) publish(leaf Leaf, services []string, decisions []Decision) error {
+	w := l.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.add(eventsMember(l.id), zip.Store, l.events.copyTo); err != nil {
+		return err
+	}
+	for _, service := range services {
+		if err := w.add(logMember(l.id, service), zip.Deflate, l.logs[service].copyTo); err != nil {
+			return err
+		}
+	}
+	w.leaves[l.id] = leaf
+	if len(decisions) > 0 {
+		if w.replay.Decisions == nil {
+			w.replay.Decisions = map[string][]Decision{}
+		}
+		w.replay.Decisions[l.id] = decisions
+	}
+	return nil
+}
+
+// Abort forgets the leaf: it has no verdict, so the run is not complete. After Close it does nothing.
+func (l *LeafWriter) Abort() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed {
+		l.closed = true
+		l.zstd.Close()
+		l.discard()
+	}
+}
+
+func (l *LeafWriter) discard() {
+	remove := func(s *spoolFile) {
+		s.file.Close()
+		os.Remove(s.file.Name())
+	}
+	remove(l.events)
+	for _, s := range l.logs {
+		remove(s)
+	}
+}
+
+func (l *LeafWriter) fail(err error) error {
+	l.w.mu.Lock()
+	defer l.w.mu.Unlock()
+	return l.w.fail("leaf "+l.id, err)
+}
+
+func (s *spoolFile) copyTo(out io.Writer) error {
+	if err := s.buf.Flush(); err != nil {
+		return err
+	}
+	if _, err := s.file.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	_, err := io.Copy(out, s.file)
+	return err
+}
+
+func validVerdict(v verdict.Verdict) error {
+	switch v.Outcome {
+	case verdict.Pass:
+		if len(v.Reasons) > 0 {
+			return fmt.Errorf("PASS with the reason %s", v.Reasons[0].Code)
+		}
+	case verdict.Fail, verdict.Inconclusive:
+		if len(v.Reasons) == 0 {
+			return fmt.Errorf("%s without a reason", v.Outcome)
+		}
+	default:
+		return fmt.Errorf("unknown outcome %q", v.Outcome)
+	}
+	return nil
+}
