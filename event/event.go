@@ -26,6 +26,9 @@ type Event struct {
 	Kind Kind `json:"kind"`
 	// Fields holds JSON values only: string, bool, float64, int64, nil, []any, map[string]any.
 	Fields map[string]any `json:"fields,omitempty"`
+	// After are the events (by Seq) on other lanes that caused this one. Clock follows from them, but
+	// mixes in what else its lane had seen; comparing two runs needs the causes themselves.
+	After []int64 `json:"after,omitempty"`
 	// Clock is the vector clock after this event.
 	Clock Clock `json:"clock,omitempty"`
 }

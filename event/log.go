@@ -43,16 +43,18 @@ func (l *Log) Append(lane string, kind Kind, fields map[string]any, after ...int
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	clock := l.lanes[lane].clone()
+	var causes []int64
 	for _, seq := range after {
 		if seq > 0 && seq <= int64(len(l.events)) {
 			clock.merge(l.events[seq-1].Clock)
+			causes = append(causes, seq)
 		}
 	}
 	clock[lane]++
 	l.lanes[lane] = clock
 	e := Event{
 		Seq: int64(len(l.events)) + 1, At: l.now(), Service: lane, Kind: kind,
-		Fields: fields, Clock: clock,
+		Fields: fields, After: causes, Clock: clock,
 	}
 	l.events = append(l.events, e)
 	for _, sink := range l.sinks {
