@@ -1,0 +1,393 @@
+package report
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/squallhq/squall/bundle"
+	"github.com/squallhq/squall/event"
+	"github.com/squallhq/squall/verdict"
+)
+
+// Source gives the events of a leaf. A *bundle.Reader is one.
+type Source interface {
+	Events(leaf string) ([]event.Event, error)
+}
+
+// Text is what Write shows.
+type Text struct {
+	Plan     bundle.Plan
+	Verdicts bundle.Verdicts
+	Summary  bundle.Summary
+	// Events gives the story of leaves that do not pass; nil leaves the stories out.
+	Events Source
+	// Bundle is the path that the replay line names, Report that of the HTML page; "" leaves each out.
+	Bundle, Report string
+	// Replay makes the command that runs a leaf again; nil means "squall replay BUNDLE --leaf ID".
+	Replay func(leaf string) string
+	// Complete is false where the run was stopped.
+	Complete bool
+}
+
+// Matrix writes the matrix alone. Cells without a verdict show a dot; assumptions that do not fit
+// beside each other go into further blocks.
+func Matrix(w io.Writer, p bundle.Plan, v bundle.Verdicts, s Style) error {
+	out := bufio.NewWriter(w)
+	g, leaves := newGrid(p), byID(v)
+	label := 0
+	for _, name := range g.scenarios {
+		label = max(label, utf8.RuneCountInString(name))
+	}
+	for i, block := range blocks(g.assumptions, s.width()-label-3) {
+		if i > 0 {
+			fmt.Fprintln(out)
+		}
+		line := "  " + pad("", label) + " "
+		for _, a := range block {
+			line += "  " + pad(a, columnWidth(a))
+		}
+		fmt.Fprintln(out, s.mark(s.Dim, strings.TrimRight(line, " ")))
+		for _, scenario := range g.scenarios {
+			fmt.Fprintln(out, row(g, leaves, s, block, scenario, label))
+		}
+	}
+	return out.Flush()
+}
+
+func row(g grid, leaves map[string]bundle.Leaf, s Style, block []string, scenario string, label int) string {
+	line, space := "  "+pad(scenario, label)+" ", ""
+	for _, a := range block {
+		text, code := "", ""
+		if o, ok := g.outcome(leaves, scenario, a); ok {
+			text, code = cell(o), s.of(o)
+		} else if len(g.cells[cellKey{scenario, a}]) > 0 {
+			text, code = ".", s.Dim
+		}
+		line += space + "  "
+		if text != "" {
+			line += s.mark(code, text)
+		}
+		space = strings.Repeat(" ", columnWidth(a)-len(text))
+	}
+	return strings.TrimRight(line, " ")
+}
+
+func columnWidth(name string) int { return max(utf8.RuneCountInString(name), 8) }
+
+// blocks splits names so that each block fits into width columns, with one name at least.
+func blocks(names []string, width int) [][]string {
+	var out [][]string
+	var current []string
+	used := 0
+	for _, name := range names {
+		n := columnWidth(name) + 2
+		if len(current) > 0 && used+n > width {
+			out, current, used = append(out, current), nil, 0
+		}
+		current, used = append(current, name), used+n
+	}
+	if len(current) > 0 {
+		out = append(out, current)
+	}
+	return out
+}
+
+func pad(s string, n int) string {
+	return s + strings.Repeat(" ", max(0, n-utf8.RuneCountInString(s)))
+}
+
+// Write writes the whole result: the matrix, each leaf that does not pass, and the totals.
+func (t Text) Write(w io.Writer, s Style) error {
+	out := bufio.NewWriter(w)
+	if err := Matrix(out, t.Plan, t.Verdicts, s); err != nil {
+		return err
+	}
+	fmt.Fprintln(out)
+	for _, o := range []verdict.Outcome{verdict.Fail, verdict.Inconclusive} {
+		for _, leaf := range t.Verdicts.Leaves {
+			if leaf.Verdict.Outcome != o || interrupted(leaf) {
+				continue
+			}
+			if err := t.leaf(out, leaf, s); err != nil {
+				return err
+			}
+		}
+	}
+	t.warnings(out, s)
+	t.totals(out, s)
+	return out.Flush()
+}
+
+// interrupted leaves are only counted: nothing is to be said about each.
+func interrupted(leaf bundle.Leaf) bool {
+	r := leaf.Verdict.Reasons
+	return leaf.Verdict.Outcome == verdict.Inconclusive && len(r) > 0 && r[0].Code == verdict.Interrupted
+}
+
+const indent = "      "
+
+func (t Text) leaf(out io.Writer, leaf bundle.Leaf, s Style) error {
+	title := leaf.Scenario + " x " + leaf.Assumption
+	right := fmt.Sprintf("leaf %s  %s", t.short(leaf.ID), seconds(leaf.Duration))
+	// The duration column ends where the widest line of a usual story does.
+	gap := max(2, min(s.width(), 78)-len(indent)-utf8.RuneCountInString(title)-len(right))
+	fmt.Fprintf(out, "%s%s%s%s\n", s.mark(s.of(leaf.Verdict.Outcome), pad(cell(leaf.Verdict.Outcome), len(indent))),
+		s.mark(s.Bold, title), strings.Repeat(" ", gap), s.mark(s.Dim, right))
+	for i, r := range leaf.Verdict.Reasons {
+		if i > 0 && i == 3 {
+			fmt.Fprintf(out, "%sand %d more reasons\n", indent, len(leaf.Verdict.Reasons)-i)
+			break
+		}
+		wrap(out, s, indent, reason(r), len(indent))
+		if i == 0 {
+			if err := t.story(out, leaf, s); err != nil {
+				return err
+			}
+		}
+	}
+	t.next(out, leaf, s)
+	fmt.Fprintln(out)
+	return nil
+}
+
+// reason is the sentence of a reason: for a violated property its name, else the code.
+func reason(r verdict.Reason) string {
+	row, _ := verdict.Lookup(r.Code)
+	detail := r.Detail
+	if detail == "" {
+		detail = row.Sentence
+	}
+	if row.Outcome != verdict.Fail {
+		return "INCONCLUSIVE " + string(r.Code) + ": " + detail
+	}
+	if r.Subject == "" {
+		return string(r.Code) + ": " + detail
+	}
+	kind, _, _ := strings.Cut(string(r.Code), "-")
+	return kind + " " + r.Subject + ": " + detail
+}
+
+// next names the next step.
+func (t Text) next(out io.Writer, leaf bundle.Leaf, s Style) {
+	if len(leaf.Verdict.Reasons) > 0 {
+		r := leaf.Verdict.Reasons[0]
+		row, _ := verdict.Lookup(r.Code)
+		if leaf.Verdict.Outcome == verdict.Inconclusive {
+			wrap(out, s, indent, "mend:   "+row.Mend, len(indent)+8)
+		}
+		if r.Position != "" {
+			fmt.Fprintln(out, indent+s.mark(s.Dim, "at:     "+r.Position))
+		}
+	}
+	if leaf.Verdict.Outcome == verdict.Fail && (t.Bundle != "" || t.Replay != nil) {
+		fmt.Fprintln(out, indent+"again:  "+t.again(leaf.ID))
+	}
+}
+
+func (t Text) again(leaf string) string {
+	if t.Replay != nil {
+		return t.Replay(leaf)
+	}
+	return ReplayLine(t.Bundle, t.short(leaf))
+}
+
+// ReplayLine is the command that runs a leaf again.
+func ReplayLine(path, leaf string) string {
+	return "squall replay " + shellQuote(path) + " --leaf " + leaf
+}
+
+func shellQuote(s string) string {
+	plain := func(r rune) bool {
+		return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.ContainsRune("-_./+,@%=:", r)
+	}
+	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+func (t Text) story(out io.Writer, leaf bundle.Leaf, s Style) error {
+	if t.Events == nil {
+		return nil
+	}
+	events, err := t.Events.Events(leaf.ID)
+	if err != nil {
+		return err
+	}
+	story := Story(leaf, events)
+	seqs, lanes, verbs := 0, 0, 0
+	for _, e := range story {
+		verb, _ := Describe(e)
+		seqs, lanes = max(seqs, len(fmt.Sprint(e.Seq))), max(lanes, utf8.RuneCountInString(e.Service))
+		verbs = max(verbs, utf8.RuneCountInString(verb))
+	}
+	for _, e := range story {
+		verb, what := Describe(e)
+		head := indent + "  #" + pad(fmt.Sprint(e.Seq), seqs) + "  " + pad(e.Service, lanes) + "  " + pad(verb, verbs) + "  "
+		tail := ""
+		if e.Seq == Witness(leaf) {
+			tail = "      <- witness"
+		}
+		room := s.width() - utf8.RuneCountInString(head) - len(tail)
+		fmt.Fprintln(out, strings.TrimRight(s.mark(s.Dim, head)+cut(printable(what), room)+s.mark(s.Bold, tail), " "))
+	}
+	return nil
+}
+
+// short is the least that names a leaf of this plan, four characters at least.
+func (t Text) short(id string) string {
+	for n := 4; n < len(id); n++ {
+		same := 0
+		for _, leaf := range t.Plan.Leaves {
+			if strings.HasPrefix(leaf.ID, id[:n]) {
+				same++
+			}
+		}
+		if same <= 1 {
+			return id[:n]
+		}
+	}
+	return id
+}
+
+// warnings tells each warning once, with the number of leaves concerned.
+func (t Text) warnings(out io.Writer, s Style) {
+	type key struct {
+		code    verdict.Code
+		subject string
+	}
+	counts := map[key]int{}
+	var order []key
+	triggered := triggered(t.Verdicts)
+	for _, leaf := range t.Verdicts.Leaves {
+		for _, r := range leaf.Verdict.Warnings {
+			if r.Code == verdict.NeverTriggered && triggered[r.Subject] {
+				// It was put to the test in another leaf: that one cell has nothing for it is no news.
+				continue
+			}
+			k := key{r.Code, r.Subject}
+			if counts[k] == 0 {
+				order = append(order, k)
+			}
+			counts[k]++
+		}
+	}
+	for _, k := range order {
+		row, _ := verdict.Lookup(k.code)
+		text := fmt.Sprintf("note: %s %s: %s (%s)", k.code, k.subject, row.Sentence, plural(counts[k], "leaf", "leaves"))
+		wrap(out, s, "", strings.ReplaceAll(text, " : ", ": "), 6)
+	}
+	if len(order) > 0 {
+		fmt.Fprintln(out)
+	}
+}
+
+// triggered returns the properties that at least one leaf put to the test.
+func triggered(v bundle.Verdicts) map[string]bool {
+	out := map[string]bool{}
+	for _, leaf := range v.Leaves {
+		for _, p := range leaf.Properties {
+			if p.Result != "never_triggered" {
+				out[p.Name] = true
+			}
+		}
+	}
+	return out
+}
+
+func (t Text) totals(out io.Writer, s Style) {
+	line := fmt.Sprintf("%d pass, %d fail, %d inconclusive    %s", t.Summary.Pass, t.Summary.Fail, t.Summary.Inconclusive, seconds(t.Summary.Duration))
+	if t.Report != "" {
+		line += "    report: " + t.Report
+	}
+	fmt.Fprintln(out, s.mark(s.Bold, line))
+	if n := t.undecided(); n > 0 || !t.Complete {
+		fmt.Fprintf(out, "stopped before the end: %s not decided\n", plural(n, "leaf", "leaves"))
+	}
+}
+
+func (t Text) undecided() int {
+	n := 0
+	for _, leaf := range t.Verdicts.Leaves {
+		if interrupted(leaf) {
+			n++
+		}
+	}
+	return n
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+func seconds(d time.Duration) string {
+	switch {
+	case d < 10*time.Second:
+		// Two digits where they matter, as in 0.31 s; one from a second on.
+		if d < time.Second {
+			return fmt.Sprintf("%.2f s", d.Seconds())
+		}
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%.0f s", d.Seconds())
+	}
+	d = d.Round(time.Second)
+	return fmt.Sprintf("%d min %02d s", int(d.Minutes()), int(d.Seconds())%60)
+}
+
+// printable keeps a program's output from moving the cursor or changing colours.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\t':
+			return ' '
+		case r < 0x20 || r == 0x7f || r >= 0x80 && r < 0xa0:
+			return '\uFFFD'
+		}
+		return r
+	}, s)
+}
+
+func cut(s string, width int) string {
+	width = max(width, 16)
+	if utf8.RuneCountInString(s) <= width {
+		return s
+	}
+	return string([]rune(s)[:width-1]) + "…"
+}
+
+// wrap writes text in lines of the style's width; lines after the first begin with hang spaces.
+func wrap(out io.Writer, s Style, prefix, text string, hang int) {
+	line := prefix
+	empty := true
+	for word := range strings.FieldsFuncSeq(printable(text), func(r rune) bool { return r == '\n' }) {
+		for _, piece := range splitWords(word) {
+			if !empty && utf8.RuneCountInString(line)+utf8.RuneCountInString(strings.TrimRight(piece, " ")) > s.width() {
+				fmt.Fprintln(out, strings.TrimRight(line, " "))
+				line, empty = strings.Repeat(" ", hang), true
+			}
+			line, empty = line+piece, false
+		}
+	}
+	fmt.Fprintln(out, strings.TrimRight(line, " "))
+}
+
+// splitWords splits after runs of spaces, and keeps them.
+func splitWords(s string) []string {
+	var out []string
+	start := 0
+	for i := 1; i < len(s); i++ {
+		if s[i] != ' ' && s[i-1] == ' ' {
+			out = append(out, s[start:i])
+			start = i
+		}
+	}
+	return append(out, s[start:])
+}
