@@ -158,6 +158,13 @@ type Process struct {
 	NetNS int
 	// DropCaps clears all capabilities before the program runs.
 	DropCaps bool
+	// KeepPrivileges lets set-user-id programs have their effect (no_new_privs stays unset). It needs CAP_SYS_ADMIN.
+	KeepPrivileges bool
+	// KeepSession leaves the program in the supervisor's session and process group, as a command at a
+	// terminal needs; otherwise it gets a session of its own.
+	KeepSession bool
+	// OpenFiles is the soft limit on open files; 0 means the supervisor's, which Go has raised to the hard one.
+	OpenFiles uint64
 }
 
 // Target is an interface that the scenario talks to.

@@ -17,9 +17,10 @@ type Backend interface {
 	// Probe tries the mechanism for real and returns why it would not work here.
 	Probe() error
 	Caps() Caps
-	// Start runs a program, stopping it before its first instruction for the calls that sub names
-	// (and those of all its children). It returns once the program's exec has been answered or,
-	// where exec is not in sub, has been entered.
+	// Start runs a program, stopping it and all its children at the calls that sub names, from the exec of
+	// the program on. Where sub has execve, Start returns before that exec, which is the first Call; a program
+	// that then does not come to run is a *LaunchError from Next. Otherwise Start returns when the program runs,
+	// or the *LaunchError itself. The caller reaps the first process.
 	Start(ctx context.Context, p spec.Process, sub Subscription) (Session, error)
 }
 
@@ -37,16 +38,20 @@ type Subscription struct {
 	Calls []string
 	// Getsockopt stops at getsockopt(SOL_SOCKET, SO_PEERNAME or SO_ERROR) only.
 	Getsockopt bool
-	// Addressed stops at sendto only where it has an address.
+	// Addressed stops at sendto only where it has an address. The addresses of sendmsg and sendmmsg stand in
+	// memory, where no filter can look: name these calls where they matter.
 	Addressed bool
+	// NoIOUring stops at io_uring_setup, by which a program would get past every other stop.
+	NoIOUring bool
 }
 
 // Session is a program under supervision, with all its children.
 type Session interface {
 	// Pid is the first process, in the supervisor's pid namespace.
 	Pid() int
-	// Next waits for the next call. io.EOF means that no supervised task is left. It is called
-	// from one goroutine, locked to its thread.
+	// Next waits for the next call. It is called from one goroutine only, which the first call locks to its
+	// thread until an error ends the session: io.EOF when no supervised task is left, a *LaunchError where in
+	// addition the program never ran, ErrClosed after Close.
 	Next() (Call, error)
 	// Reply answers a call; from any goroutine. ErrGone means that the call was withdrawn by a
 	// signal or by the caller's death: it had no effect.
@@ -59,7 +64,8 @@ type Session interface {
 	WriteMemory(c Call, addr uint64, p []byte) error
 	// Descriptor duplicates a descriptor of the caller into this process (close-on-exec).
 	Descriptor(c Call, fd int) (int, error)
-	// Close ends the supervision; calls that wait fail in the program. It does not kill it.
+	// Close ends the supervision, also under a Next that waits. It does not kill the program: its calls that
+	// wait or would have to wait fail with ENOSYS.
 	Close() error
 }
 
@@ -79,8 +85,11 @@ type Reply struct {
 	Answer bool
 	Value  int64
 	Errno  int
-	// Install puts a descriptor of the supervisor into the caller as number At, atomically with the
-	// answer; Value and Errno are ignored unless installing fails. CloseOnExec is its flag there.
+	// Install, where InstallSet, puts a descriptor of the supervisor into the caller. With At 0 or greater it
+	// takes the place of that number and the call then returns Value or Errno, in two steps: a signal may come
+	// between them, so that the call is made again with the descriptor in place (ErrGone). With At negative it
+	// gets the lowest free number, which the call returns, in one step. CloseOnExec is its flag there. Where
+	// installing fails the error says why and the call still waits.
 	Install     int
 	InstallSet  bool
 	At          int
@@ -92,3 +101,22 @@ var ErrGone = errors.New("intercept: call no longer waits")
 
 // ErrNotSupported is wrapped by the errors of Probe and Start where the machine lacks something.
 var ErrNotSupported = errors.New("intercept: not supported here")
+
+// ErrClosed is returned by Next after Close.
+var ErrClosed = errors.New("intercept: session closed")
+
+// LaunchError says why a program did not come to run.
+type LaunchError struct {
+	Path string
+	// Step is what failed, in words: "running the program".
+	Step string
+	// Err is the errno.
+	Err error
+}
+
+func (e *LaunchError) Error() string {
+	return "intercept: " + e.Path + ": " + e.Step + ": " + e.Err.Error()
+}
+
+// Unwrap returns the errno.
+func (e *LaunchError) Unwrap() error { return e.Err }

@@ -1,0 +1,176 @@
+//go:build linux
+
+package bpf
+
+import (
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/squallhq/squall/fault"
+	"github.com/squallhq/squall/internal/intercept"
+	"github.com/squallhq/squall/internal/sys"
+)
+
+// want says directly what a filter has to answer.
+func want(sub intercept.Subscription, d sys.Data) uint32 {
+	if d.Arch != auditArch || x32Bit != 0 && uint32(d.Nr) >= x32Bit {
+		return NoSuchCall
+	}
+	name := Name(d.Nr)
+	flags := map[string]int{"sendto": 3, "sendmsg": 2, "sendmmsg": 3}
+	if i, ok := flags[name]; ok && slices.Contains(sub.Calls, "connect") && d.Args[i]&unix.MSG_FASTOPEN != 0 {
+		return NotSupported
+	}
+	option := int32(d.Args[2])
+	switch {
+	case name == "":
+		return Allow
+	case slices.Contains(sub.Calls, name),
+		sub.NoIOUring && name == "io_uring_setup",
+		sub.Addressed && name == "sendto" && d.Args[4] != 0,
+		sub.Getsockopt && name == "getsockopt" && int32(d.Args[1]) == unix.SOL_SOCKET && (option == unix.SO_ERROR || option == unix.SO_PEERNAME):
+		return Notify
+	}
+	return Allow
+}
+
+func check(t *testing.T, sub intercept.Subscription, d sys.Data) {
+	t.Helper()
+	code, err := Compile(sub)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Evaluate(code, d)
+	if err != nil {
+		t.Fatalf("%+v: %v", sub, err)
+	}
+	if w := want(sub, d); got != w {
+		t.Fatalf("%+v on %s %+v: got %#x, want %#x", sub, Name(d.Nr), d, got, w)
+	}
+}
+
+func nr(name string) int32 { return int32(callNumbers()[name]) }
+
+func TestFilterCases(t *testing.T) {
+	connect := intercept.Subscription{Calls: []string{"connect"}}
+	addressed := intercept.Subscription{Addressed: true, Getsockopt: true}
+	cases := []struct {
+		name string
+		sub  intercept.Subscription
+		d    sys.Data
+		want uint32
+	}{
+		{"named", connect, sys.Data{Nr: nr("connect"), Arch: auditArch}, Notify},
+		{"not named", connect, sys.Data{Nr: nr("bind"), Arch: auditArch}, Allow},
+		{"not in the table", connect, sys.Data{Nr: unix.SYS_FUTEX, Arch: auditArch}, Allow},
+		{"i386", connect, sys.Data{Nr: nr("connect"), Arch: unix.AUDIT_ARCH_I386}, NoSuchCall},
+		{"negative", connect, sys.Data{Nr: -1, Arch: auditArch}, map[bool]uint32{true: NoSuchCall, false: Allow}[x32Bit != 0]},
+		{"fast open", connect, sys.Data{Nr: nr("sendto"), Arch: auditArch, Args: [6]uint64{3: unix.MSG_FASTOPEN}}, NotSupported},
+		{"fast open by sendmsg", connect, sys.Data{Nr: nr("sendmsg"), Arch: auditArch, Args: [6]uint64{2: unix.MSG_FASTOPEN | 1}}, NotSupported},
+		{"no fast open", connect, sys.Data{Nr: nr("sendto"), Arch: auditArch, Args: [6]uint64{3: 0x4000}}, Allow},
+		{"addressed low", addressed, sys.Data{Nr: nr("sendto"), Arch: auditArch, Args: [6]uint64{4: 1}}, Notify},
+		{"addressed high", addressed, sys.Data{Nr: nr("sendto"), Arch: auditArch, Args: [6]uint64{4: 1 << 32}}, Notify},
+		{"unaddressed", addressed, sys.Data{Nr: nr("sendto"), Arch: auditArch}, Allow},
+		{"SO_ERROR", addressed, sys.Data{Nr: nr("getsockopt"), Arch: auditArch, Args: [6]uint64{1: 1, 2: 4}}, Notify},
+		{"SO_PEERNAME, high halves set", addressed, sys.Data{Nr: nr("getsockopt"), Arch: auditArch, Args: [6]uint64{1: 1<<32 | 1, 2: 1<<40 | 28}}, Notify},
+		{"another level", addressed, sys.Data{Nr: nr("getsockopt"), Arch: auditArch, Args: [6]uint64{1: 6, 2: 4}}, Allow},
+		{"another option", addressed, sys.Data{Nr: nr("getsockopt"), Arch: auditArch, Args: [6]uint64{1: 1, 2: 3}}, Allow},
+		{"io_uring", intercept.Subscription{NoIOUring: true}, sys.Data{Nr: nr("io_uring_setup"), Arch: auditArch}, Notify},
+		{"io_uring not asked for", connect, sys.Data{Nr: nr("io_uring_setup"), Arch: auditArch}, Allow},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			if w := want(c.sub, c.d); w != c.want {
+				t.Fatalf("the reference says %#x, the table %#x", w, c.want)
+			}
+			check(t, c.sub, c.d)
+		})
+	}
+}
+
+// TestEveryNumber compares the compiler with the reference on every number of the table's range, for
+// subscriptions of all sizes.
+func TestEveryNumber(t *testing.T) {
+	var all []string
+	for name := range callNumbers() {
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	r := rand.New(rand.NewPCG(1, 2))
+	for size := 0; size <= len(all); size++ {
+		r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		sub := intercept.Subscription{Calls: all[:size], Addressed: size%2 == 0, Getsockopt: size%3 == 0, NoIOUring: size%5 == 0}
+		code, err := Compile(sub)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := int32(0); n < 520; n++ {
+			d := sys.Data{Nr: n, Arch: auditArch, Args: [6]uint64{1: uint64(r.IntN(2)), 2: uint64(4 * r.IntN(8)), 4: uint64(r.IntN(2)) << (31 * r.IntN(3))}}
+			got, err := Evaluate(code, d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if w := want(sub, d); got != w {
+				t.Fatalf("%+v on %d: got %#x, want %#x", sub, n, got, w)
+			}
+		}
+	}
+}
+
+func TestUnknownName(t *testing.T) {
+	if _, err := Compile(intercept.Subscription{Calls: []string{"wirte"}}); !errors.Is(err, ErrUnknownCall) {
+		t.Fatalf("got %v", err)
+	}
+	for _, name := range []string{"futex", "exit_group", "sched_yield"} {
+		if _, err := Compile(intercept.Subscription{Calls: []string{name}}); !errors.Is(err, ErrUnknownCall) {
+			t.Errorf("%s, which the launch makes behind the filter, can be subscribed: %v", name, err)
+		}
+	}
+}
+
+// TestFamilies holds the two tables together: every call that a rule can name compiles on every machine.
+func TestFamilies(t *testing.T) {
+	for _, f := range fault.Families() {
+		if _, err := Compile(intercept.Subscription{Calls: f.Calls}); err != nil {
+			t.Errorf("%s: %v", f.Name, err)
+		}
+	}
+	for name := range ownCalls() {
+		if !slices.Contains(elsewhere(), name) {
+			t.Errorf("%s is not among the names of other machines", name)
+		}
+	}
+}
+
+func FuzzFilter(f *testing.F) {
+	f.Add([]byte{1, 2, 3}, uint8(7), []byte{44, 0, 0, 0})
+	var all []string
+	for name := range callNumbers() {
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	f.Fuzz(func(t *testing.T, picks []byte, bits uint8, call []byte) {
+		sub := intercept.Subscription{Addressed: bits&1 != 0, Getsockopt: bits&2 != 0, NoIOUring: bits&4 != 0}
+		for _, p := range picks {
+			sub.Calls = append(sub.Calls, all[int(p)%len(all)])
+		}
+		buf := make([]byte, 52)
+		copy(buf, call)
+		d := sys.Data{Nr: int32(binary.LittleEndian.Uint32(buf)), Arch: auditArch}
+		if bits&8 != 0 {
+			d.Arch = unix.AUDIT_ARCH_I386
+		}
+		if bits&16 == 0 {
+			d.Nr = nr(all[int(buf[0])%len(all)])
+		}
+		for i := range d.Args {
+			d.Args[i] = binary.LittleEndian.Uint64(buf[4+8*i:])
+		}
+		check(t, sub, d)
+	})
+}
