@@ -1,0 +1,320 @@
+package link
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/squallhq/squall/fault"
+)
+
+const (
+	// firstBuffer and lastBuffer are the sizes of a direction's read buffer: it grows while reads fill it.
+	firstBuffer = 16 << 10
+	lastBuffer  = 128 << 10
+	// maxHeld bounds what a direction withholds; beyond, the sender feels backpressure.
+	maxHeld = 1 << 20
+)
+
+// half is one direction of a stream. While no rule is in force its reader copies by itself; else the
+// reader feeds the chain and a writer delivers.
+type half struct {
+	stream   *stream
+	way      fault.Direction
+	src, dst Conn
+	moved    atomic.Int64
+	// direct says that the reader may write to dst itself. It is set and cleared under mu.
+	direct atomic.Bool
+	wake   chan struct{}
+
+	mu      sync.Mutex
+	room    sync.Cond
+	chain   *Chain
+	rules   []*ruleState          // in force
+	known   map[string]*ruleState // that ever were
+	writing int                   // bytes that the writer is delivering
+	writer  bool                  // the writer runs
+	index   int64
+}
+
+func newHalf(s *stream, way fault.Direction, src, dst Conn) *half {
+	h := &half{stream: s, way: way, src: src, dst: dst, wake: make(chan struct{}, 1), known: map[string]*ruleState{}}
+	h.room.L = &h.mu
+	h.chain = NewChain(h.acted)
+	h.direct.Store(true)
+	return h
+}
+
+// install is called with Network.mu held, as is lift.
+func (h *half) install(r *ruleState) {
+	e := r.rule.Link.Effect
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := NewStage(r.rule.ID, e, Setting{
+		Draw:    Draws(r.seed, r.rule.ID, h.stream.flow.String(), h.way),
+		Carried: h.stream.up.moved.Load()+h.stream.down.moved.Load() > 0,
+	})
+	if s == nil {
+		return
+	}
+	if e.Kind == fault.Bandwidth {
+		narrow(h.src, h.dst, e.BytesPerSecond)
+	}
+	h.direct.Store(false)
+	h.rules = append(h.rules, r)
+	h.known[r.rule.ID] = r
+	h.chain.Add(r.rule.ID, e.Kind, s)
+	h.startWriter()
+	h.nudge()
+}
+
+func (h *half) lift(r *ruleState) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	i := slices.Index(h.rules, r)
+	if i < 0 {
+		return
+	}
+	held := h.chain.Remove(h.now(), r.rule.ID)
+	h.rules = slices.Delete(h.rules, i, i+1)
+	if isSilent(r.rule.Link.Effect.Kind) && h.stalled(r) {
+		h.stream.net.emit(Record{
+			Op: OpHeal, Flow: h.stream.flow, Direction: h.way, Rule: r.rule.ID, Bytes: int64(held),
+		})
+	}
+	h.nudge()
+	h.room.Broadcast()
+}
+
+func (h *half) stalled(r *ruleState) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.acted[place{h.stream.flow, h.way}]
+}
+
+// startWriter is called with mu held.
+func (h *half) startWriter() {
+	if h.writer || h.stream.ended.Load() {
+		return
+	}
+	h.writer = true
+	h.stream.net.running.Go(h.deliver)
+}
+
+func (h *half) nudge() {
+	select {
+	case h.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (h *half) wakeAll() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.nudge()
+	h.room.Broadcast()
+}
+
+func (h *half) now() time.Duration { return h.stream.net.cfg.Clock.Now() }
+
+// acted is called by the chain, with mu held.
+func (h *half) acted(rule string, kind fault.LinkKind, p Packet) {
+	if kind == fault.Cut || kind == fault.Reset {
+		return // these fire when they are carried out
+	}
+	h.fired(h.known[rule], opOf(kind), int64(len(p.Data)))
+}
+
+// opOf names what the first act of an effect looks like on a stream; "" is nothing to tell beyond that it fired.
+func opOf(k fault.LinkKind) Op {
+	if isSilent(k) {
+		return OpStall
+	}
+	return ""
+}
+
+// fired notes that a rule acted on this direction; the first time is recorded.
+func (h *half) fired(r *ruleState, op Op, bytes int64) {
+	count, first := r.fireOnce(place{h.stream.flow, h.way})
+	if !first {
+		return
+	}
+	rec := Record{Flow: h.stream.flow, Direction: h.way, Rule: r.rule.ID, Bytes: bytes, Count: count}
+	rec.Op = OpFired
+	h.stream.net.emit(rec)
+	if op != "" {
+		rec.Op = op
+		h.stream.net.emit(rec)
+	}
+}
+
+// read is the reader.
+func (h *half) read() {
+	buf := make([]byte, firstBuffer)
+	for {
+		n, err := h.src.Read(buf)
+		if n > 0 && !h.forward(buf[:n]) {
+			return
+		}
+		if err != nil {
+			h.sourceEnded(err)
+			return
+		}
+		if n == len(buf) && n < lastBuffer {
+			buf = make([]byte, 2*n)
+		}
+	}
+}
+
+// forward hands on what was read; false says that reading has no more purpose.
+func (h *half) forward(data []byte) bool {
+	if h.direct.Load() || h.regain() {
+		return h.write(data)
+	}
+	return h.push(Packet{Data: slices.Clone(data)})
+}
+
+// regain returns to copying once no rule is in force and all that was withheld is delivered.
+func (h *half) regain() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.chain.Bare() || h.writing > 0 {
+		return false
+	}
+	h.direct.Store(true)
+	return true
+}
+
+// write delivers to dst. Where that fails the other end of dst is gone, and the sender is told as its
+// own kernel would have: by RST.
+func (h *half) write(data []byte) bool {
+	if h.stream.ended.Load() {
+		return true // a cut reads on for a moment
+	}
+	n, err := h.dst.Write(data)
+	h.moved.Add(int64(n))
+	if err == nil || h.stream.dying.Load() {
+		return true
+	}
+	h.stream.reset(opposite(h.way), nil, OpReset)
+	return false
+}
+
+func opposite(d fault.Direction) fault.Direction {
+	if d == fault.Up {
+		return fault.Down
+	}
+	return fault.Up
+}
+
+// push sends a packet into the chain, waiting for room first where it has data.
+func (h *half) push(p Packet) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for len(p.Data) > 0 && h.chain.Room(maxHeld)-h.writing <= 0 && !h.stream.ended.Load() {
+		h.room.Wait()
+	}
+	if h.stream.ended.Load() {
+		return true
+	}
+	p.Index = h.index
+	h.index++
+	h.chain.Push(h.now(), p)
+	h.startWriter()
+	h.nudge()
+	return true
+}
+
+// sourceEnded handles the end of reading: EOF is FIN, a reset is RST, anything else (such as the
+// relay's own time-out) ends the connection too.
+func (h *half) sourceEnded(err error) {
+	if h.stream.ended.Load() {
+		return
+	}
+	p := Packet{Kind: Rst}
+	if errors.Is(err, io.EOF) {
+		p.Kind = Fin
+	}
+	if h.direct.Load() || h.regain() {
+		h.carryOut(Outcome{Packet: p})
+		return
+	}
+	if p.Kind == Rst {
+		h.stream.dying.Store(true)
+	}
+	h.push(p)
+}
+
+// deliver is the writer: it carries out what leaves the chain, each at its time.
+func (h *half) deliver() {
+	for {
+		h.mu.Lock()
+		h.writing = 0
+		h.room.Broadcast()
+		if h.stream.ended.Load() || h.chain.Bare() {
+			h.writer = false
+			h.mu.Unlock()
+			return
+		}
+		now := h.now()
+		o, ok := h.chain.Pop(now)
+		if ok {
+			h.writing = max(len(o.Packet.Data), 1)
+			h.mu.Unlock()
+			h.carryOut(o)
+			continue
+		}
+		next, timed := h.chain.Next()
+		h.mu.Unlock()
+		if !timed {
+			select {
+			case <-h.wake:
+			case <-h.stream.severed:
+			}
+			continue
+		}
+		tick, stop := h.stream.net.cfg.Clock.After(next - now)
+		select {
+		case <-tick:
+		case <-h.wake:
+		case <-h.stream.severed:
+		}
+		stop()
+	}
+}
+
+// carryOut does to dst what an outcome says.
+func (h *half) carryOut(o Outcome) {
+	switch {
+	case o.Verb == Reset:
+		r := h.ruleOf(o.Rule)
+		op := OpReset
+		if r != nil && r.rule.Link.Effect.Kind == fault.Cut {
+			op = OpCut
+			flush(h.dst, h.stream.net.cfg.Clock)
+		}
+		h.stream.reset(h.way, r, op)
+	case o.Verb == Finish:
+		h.stream.cut(h.way, h.ruleOf(o.Rule))
+	case o.Verb == Drop:
+	case o.Packet.Kind == Rst:
+		h.stream.reset(h.way, nil, OpReset)
+	case o.Packet.Kind == Fin:
+		// An error says that dst is gone, which its own reader finds out.
+		_ = h.dst.CloseWrite()
+		if h.stream.finished.Add(1) == 2 {
+			h.stream.finish()
+		}
+	default:
+		h.write(o.Packet.Data)
+	}
+}
+
+func (h *half) ruleOf(id string) *ruleState {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.known[id]
+}
