@@ -43,6 +43,9 @@ type spoolFile struct {
 // maxPartial bounds how much of one unfinished line of a log is held back.
 const maxPartial = 64 << 10
 
+// maxSecret is the longest secret that is found wherever a long line is cut.
+const maxSecret = 8 << 10
+
 // Leaf begins the record of a leaf.
 func (w *Writer) Leaf(id string) (*LeafWriter, error) {
 	if !validID(id) {
@@ -110,13 +113,7 @@ func (l *LeafWriter) Log(service string, p []byte) error {
 		l.logs[service] = s
 	}
 	s.partial = append(s.partial, p...)
-	end := bytes.LastIndexByte(s.partial, '\n') + 1
-	if end == 0 && len(s.partial) > maxPartial {
-		end = len(s.partial)
-	}
-	_, err := s.buf.WriteString(l.w.redactor.Text(string(s.partial[:end])))
-	s.partial = append(s.partial[:0], s.partial[end:]...)
-	if err != nil {
+	if err := s.flush(l.w.redactor); err != nil {
 		return l.fail(err)
 	}
 	return nil
@@ -138,7 +135,10 @@ func (l *LeafWriter) Close(leaf Leaf, decisions []Decision) error {
 		return l.fail(err)
 	}
 	leaf.Events = l.count
-	leaf = l.w.redactor.leaf(leaf)
+	leaf, err := texts(l.w.redactor, leaf)
+	if err != nil {
+		return l.fail(err)
+	}
 	if err := l.zstd.Close(); err != nil {
 		return l.fail(err)
 	}
@@ -201,6 +201,22 @@ func (l *LeafWriter) fail(err error) error {
 	l.w.mu.Lock()
 	defer l.w.mu.Unlock()
 	return l.w.fail("leaf "+l.id, err)
+}
+
+// flush writes the lines that are whole. Of one that is too long to be held back it keeps the end,
+// after redaction, so that a secret is never cut in two.
+func (s *spoolFile) flush(r *Redactor) error {
+	end := bytes.LastIndexByte(s.partial, '\n') + 1
+	if end == 0 && len(s.partial) > maxPartial {
+		s.partial = []byte(r.Text(string(s.partial)))
+		end = max(0, len(s.partial)-maxSecret)
+		_, err := s.buf.Write(s.partial[:end])
+		s.partial = append(s.partial[:0], s.partial[end:]...)
+		return err
+	}
+	_, err := s.buf.WriteString(r.Text(string(s.partial[:end])))
+	s.partial = append(s.partial[:0], s.partial[end:]...)
+	return err
 }
 
 func (s *spoolFile) copyTo(out io.Writer) error {

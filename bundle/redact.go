@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/url"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -239,28 +240,39 @@ func (r *Redactor) value(v any) any {
 	return v
 }
 
-// leaf hides secrets in everything that a verdict quotes.
-func (r *Redactor) leaf(l Leaf) Leaf {
-	b, err := json.Marshal(l)
-	if err != nil {
-		return l
+// texts hides secrets in every text of *v, a plain value of this package's types, after making it a
+// copy that shares nothing with the caller. Names that other members refer to stay.
+func texts[T any](r *Redactor, v T) (T, error) {
+	var out T
+	b, err := json.Marshal(v)
+	if err == nil {
+		err = json.Unmarshal(b, &out)
 	}
-	// The copy shares nothing with the caller's slices.
-	var out Leaf
-	if err := json.Unmarshal(b, &out); err != nil {
-		return l
+	if err == nil {
+		r.walk(reflect.ValueOf(&out).Elem())
 	}
-	for i := range out.Verdict.Reasons {
-		out.Verdict.Reasons[i].Detail = r.Text(out.Verdict.Reasons[i].Detail)
+	return out, err
+}
+
+func (r *Redactor) walk(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		if v.Type() == reflect.TypeFor[string]() {
+			v.SetString(r.Text(v.String()))
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			r.walk(v.Index(i))
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			switch f := v.Type().Field(i); {
+			case !f.IsExported(), f.Name == "ID", f.Name == "Schema", f.Name == "Trace":
+			default:
+				r.walk(v.Field(i))
+			}
+		}
 	}
-	for i := range out.Verdict.Warnings {
-		out.Verdict.Warnings[i].Detail = r.Text(out.Verdict.Warnings[i].Detail)
-	}
-	for i := range out.Properties {
-		out.Properties[i].Message = r.Text(out.Properties[i].Message)
-	}
-	out.Result = r.Text(out.Result)
-	return out
 }
 
 // SecretName reports whether a variable, option or field of that name holds a secret.

@@ -79,10 +79,13 @@ func create(path string, r *Redactor, open func(string) (sink, error)) (*Writer,
 
 // Plan records what is to be run. It must be called once, before Close.
 func (w *Writer) Plan(p Plan) error {
+	p, err := texts(w.redactor, p)
 	p.Schema = PlanSchema
-	p.Source = w.redactor.Text(p.Source)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if err != nil {
+		return w.fail("plan", err)
+	}
 	if w.plan != nil {
 		return w.fail("plan", errors.New("already written"))
 	}

@@ -84,7 +84,7 @@ func weight(e event.Event) int {
 	case event.Stderr:
 		return 20
 	case event.Stdout, event.Note:
-		return 8
+		return 4
 	}
 	return 0
 }
