@@ -62,7 +62,7 @@ func Judge(in Input) verdict.Verdict {
 			reasons = append(reasons, r)
 		}
 	}
-	if !in.Expected && !in.Asserted && len(in.Records) == 0 {
+	if !in.Expected && !in.Asserted && len(in.Records) == 0 && len(reasons) == 0 {
 		row, _ := verdict.Lookup(verdict.NoAssertions)
 		warnings = append(warnings, verdict.Reason{Code: row.Code, Detail: row.Sentence})
 	}
