@@ -194,8 +194,10 @@ func (h *half) write(data []byte) bool {
 	if h.stream.ended.Load() {
 		return true // a cut reads on for a moment
 	}
+	// Counted before, so that who has received them finds them counted.
+	h.moved.Add(int64(len(data)))
 	n, err := h.dst.Write(data)
-	h.moved.Add(int64(n))
+	h.moved.Add(int64(n - len(data)))
 	if err == nil || h.stream.dying.Load() {
 		return true
 	}

@@ -207,8 +207,8 @@ func (s *stream) finish() {
 	if !s.end() {
 		return
 	}
-	s.shut(false)
 	s.emit(Record{Op: OpClose})
+	s.shut(false)
 }
 
 // reset closes both connections by RST; rule is what wanted it, or nil where way's sender did.
@@ -216,8 +216,9 @@ func (s *stream) reset(way fault.Direction, r *ruleState, op Op) {
 	if !s.end() {
 		return
 	}
-	s.shut(true)
+	// The record comes first: who sees the RST may ask at once whether the rule fired.
 	s.report(way, r, op)
+	s.shut(true)
 }
 
 // cut ends both ways by FIN and reads on for a moment.
@@ -225,10 +226,10 @@ func (s *stream) cut(way fault.Direction, r *ruleState) {
 	if !s.end() {
 		return
 	}
+	s.report(way, r, OpCut)
 	// Errors say that the other end is gone already.
 	_ = s.c.CloseWrite()
 	_ = s.s.CloseWrite()
-	s.report(way, r, OpCut)
 	drained := make(chan struct{})
 	s.net.running.Go(func() {
 		s.readers.Wait()
