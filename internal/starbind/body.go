@@ -1,0 +1,247 @@
+package starbind
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"go.starlark.net/starlark"
+	"go.starlark.net/syntax"
+
+	"github.com/squallhq/squall/event"
+	"github.com/squallhq/squall/property"
+	"github.com/squallhq/squall/spec"
+)
+
+// ScriptError is an error in the code of a spec.
+type ScriptError struct {
+	Diagnostic
+	// Trace is how the code came there, innermost first: "shop.star:20:3 in create_order".
+	Trace []string
+}
+
+// Error returns the diagnostic, then the trace.
+func (e *ScriptError) Error() string {
+	s := e.Diagnostic.String()
+	for _, t := range e.Trace {
+		s += "\n  called from " + t
+	}
+	return s
+}
+
+// env is what a builtin finds around it: one for each thread.
+type env struct {
+	loader *loader
+	phase  phase
+	ctx    context.Context
+	// world and body are set in a body.
+	world spec.World
+	body  *bodyState
+	// trace is set in a property; looked is whether it was asked for.
+	trace  []event.Event
+	looked bool
+}
+
+// bodyState is shared by the threads of one body.
+type bodyState struct {
+	mu      sync.Mutex
+	started []*active
+	made    map[string]int
+}
+
+const envKey = "squall"
+
+func (e *env) attach(t *starlark.Thread) { t.SetLocal(envKey, e) }
+
+func envOf(t *starlark.Thread) *env {
+	e, _ := t.Local(envKey).(*env)
+	return e
+}
+
+// siteOf finds the call that the interpreter is about to make. Where a builtin is called by another
+// one, the site has no node.
+func siteOf(ld *loader, t *starlark.Thread) site {
+	for depth := 1; depth < t.CallStackDepth(); depth++ {
+		pos := t.CallFrame(depth).Pos
+		if !isSpec(pos) {
+			continue
+		}
+		s := site{pos: pos}
+		if depth == 1 {
+			s.node = ld.index.calls[placeOf(pos)]
+		}
+		return s
+	}
+	return site{}
+}
+
+// isSpec reports whether a position is in a spec, not in a builtin.
+func isSpec(p syntax.Position) bool { return p.IsValid() && p.Filename() != "<builtin>" }
+
+// scriptError turns an error of the interpreter into one that says where.
+func (ld *loader) scriptError(err error) *ScriptError {
+	var own *ScriptError
+	if errors.As(err, &own) && own.Trace != nil {
+		return own
+	}
+	var ee *starlark.EvalError
+	if !errors.As(err, &ee) {
+		if own != nil {
+			return own
+		}
+		return &ScriptError{Diagnostic: Diagnostic{Message: err.Error()}}
+	}
+	out := &ScriptError{Trace: []string{}}
+	for i := range ee.CallStack {
+		fr := ee.CallStack.At(i)
+		switch {
+		case !isSpec(fr.Pos):
+		case out.Line == 0:
+			out.Diagnostic = ld.diagnostic(ld.runtimeSpan(fr.Pos), "", "")
+		default:
+			out.Trace = append(out.Trace, fmt.Sprintf("%s in %s", placeOf(fr.Pos), fr.Name))
+		}
+	}
+	if own != nil {
+		out.Diagnostic = own.Diagnostic
+		return out
+	}
+	out.Message, out.Nearest = splitHint(ee.Msg)
+	return out
+}
+
+// runtimeSpan widens the position of a call to the name of what is called.
+func (ld *loader) runtimeSpan(pos syntax.Position) span {
+	if call := ld.index.calls[placeOf(pos)]; call != nil {
+		return spanOf(call.Fn)
+	}
+	return span{pos, pos}
+}
+
+// splitHint takes the nearest name out of a message of the interpreter.
+func splitHint(msg string) (message, near string) {
+	message, hint, found := strings.Cut(msg, " (did you mean ")
+	if !found {
+		return strings.TrimPrefix(msg, "Starlark computation cancelled: "), ""
+	}
+	return message, strings.TrimPrefix(strings.TrimSuffix(hint, "?)"), ".")
+}
+
+// run calls a function of a spec on a thread of its own and settles what its error means.
+func (ld *loader) run(e *env, name string, fn starlark.Callable, args ...starlark.Value) (starlark.Value, error) {
+	thread := &starlark.Thread{Name: name, Print: note}
+	e.loader = ld
+	e.attach(thread)
+	stop := context.AfterFunc(e.ctx, func() { thread.Cancel("the time is up") })
+	defer stop()
+	v, err := starlark.Call(thread, fn, args, nil)
+	if err != nil {
+		return nil, ld.settle(e.ctx, err)
+	}
+	return v, nil
+}
+
+// settle finds what an error of a body is: a violation, an end on purpose, the context's end, or a
+// mistake in the spec.
+func (ld *loader) settle(ctx context.Context, err error) error {
+	var violation *property.Violation
+	if errors.As(err, &violation) {
+		return violation
+	}
+	var ended *spec.Ended
+	if errors.As(err, &ended) {
+		return ended
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("starbind: %s: %w", ld.scriptError(err).position(), context.Cause(ctx))
+	}
+	// A failure of the world is no mistake of the spec: it stays visible to errors.Is.
+	var failed *worldError
+	if errors.As(err, &failed) {
+		return failed
+	}
+	return ld.scriptError(err)
+}
+
+// worldError is an error of the world, with the step that met it.
+type worldError struct {
+	position, step string
+	cause          error
+}
+
+func (e *worldError) Error() string {
+	return fmt.Sprintf("%s: %s: %v", e.position, e.step, e.cause)
+}
+
+func (e *worldError) Unwrap() error { return e.cause }
+
+// worldly wraps an error that the world gave to a builtin.
+func (c *call) worldly(err error) error {
+	if err == nil {
+		return nil
+	}
+	var ended *spec.Ended
+	if errors.As(err, &ended) {
+		if ended.Position == "" {
+			ended.Position = c.site.start().String()
+		}
+		return err
+	}
+	var violation *property.Violation
+	if errors.As(err, &violation) {
+		return err
+	}
+	return &worldError{position: c.site.start().String(), step: c.entry.name, cause: err}
+}
+
+// note is print() in a body: a note in the log.
+func note(t *starlark.Thread, msg string) {
+	if e := envOf(t); e != nil && e.world != nil {
+		e.world.Events().Note(msg)
+	}
+}
+
+func (d Diagnostic) position() string { return fmt.Sprintf("%s:%d:%d", d.File, d.Line, d.Col) }
+
+// bodyOf makes a scenario's body of a function.
+func (ld *loader) bodyOf(name string, fn starlark.Callable) spec.Body {
+	return func(ctx context.Context, w spec.World) (any, error) {
+		e := &env{phase: inBody, ctx: ctx, world: w, body: &bodyState{made: map[string]int{}}}
+		v, err := ld.run(e, name, fn)
+		if err != nil {
+			return nil, err
+		}
+		v.Freeze()
+		return v, nil
+	}
+}
+
+// expectOf makes an expectation of a function: False is a violation.
+func (ld *loader) expectOf(fn starlark.Callable, at string) spec.Expect {
+	return func(ctx context.Context, w spec.World, result any) error {
+		v, ok := result.(starlark.Value)
+		if !ok {
+			v = starlark.None
+		}
+		e := &env{phase: inBody, ctx: ctx, world: w, body: &bodyState{made: map[string]int{}}}
+		got, err := ld.run(e, "expectation", fn, v)
+		if err != nil {
+			return err
+		}
+		if got == starlark.False {
+			return &property.Violation{Message: "the expectation returned False for " + short(v), Position: at}
+		}
+		return nil
+	}
+}
+
+// short writes a value on one line of limited length.
+func short(v starlark.Value) string {
+	s := []rune(v.String())
+	if len(s) > 200 {
+		return string(s[:200]) + "..."
+	}
+	return string(s)
+}

@@ -1,0 +1,273 @@
+package starbind
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.starlark.net/starlark"
+
+	"github.com/squallhq/squall/property"
+	"github.com/squallhq/squall/spec"
+)
+
+// declarations is what a spec has declared so far.
+type declarations struct {
+	source      string
+	services    []*service
+	scenarios   []*scenario
+	assumptions []*assumption
+	matrices    []*matrix
+	monitors    []*monitorValue
+	temporal    []*temporalValue
+	references  []*reference
+	// later are checks and fillings that need all declarations.
+	later []func()
+	// places holds the placeholders for addresses that are not known yet.
+	places []placeholder
+	level  string
+}
+
+// placeholder stands in a string for a part of an address.
+type placeholder struct {
+	ref         *reference
+	iface, part string
+}
+
+func newDeclarations(source string) declarations { return declarations{source: source} }
+
+// The brackets of a placeholder are characters that no address, path or flag has.
+const (
+	placeOpen  = "\u27e6squall:"
+	placeClose = "\u27e7"
+)
+
+func (d *declarations) placeholder(r *reference, iface, part string) string {
+	d.places = append(d.places, placeholder{r, iface, part})
+	return placeOpen + strconv.Itoa(len(d.places)-1) + placeClose
+}
+
+// service returns a declared service.
+func (d *declarations) service(name string) *service {
+	for _, s := range d.services {
+		if s.decl.Name == name {
+			return s
+		}
+	}
+	return nil
+}
+
+func (d *declarations) serviceNames() []string {
+	var names []string
+	for _, s := range d.services {
+		names = append(names, s.decl.Name)
+	}
+	return names
+}
+
+// scenarioOf returns the scenario that a function, or a scenario value, stands for.
+func (d *declarations) scenarioOf(v starlark.Value) *scenario {
+	for _, s := range d.scenarios {
+		if v == starlark.Value(s) || v == starlark.Value(s.fn) {
+			return s
+		}
+	}
+	return nil
+}
+
+// finish settles what could not be settled before all was declared, and returns the suite.
+func (ld *loader) finish() *spec.Suite {
+	d := &ld.decls
+	for _, r := range d.references {
+		if d.service(r.name) == nil && len(ld.modules) > 0 && ld.complete() {
+			ld.report(r.at, nearest(r.name, d.serviceNames()), "ref: no service %q is declared", r.name)
+		}
+	}
+	for _, fn := range d.later {
+		fn()
+	}
+	for _, s := range d.services {
+		ld.fillService(s)
+	}
+	ld.checkCycles()
+	if ld.complete() {
+		ld.lint()
+	}
+	if len(ld.reports) > 0 {
+		return nil
+	}
+	suite := &spec.Suite{Source: d.source}
+	for _, s := range ld.sources {
+		suite.Files = append(suite.Files, spec.File{Path: s.path, Content: s.content})
+	}
+	for _, s := range d.services {
+		suite.Services = append(suite.Services, s.decl)
+	}
+	for _, s := range d.scenarios {
+		s.decl.Monitors, s.decl.Temporal = s.hooks.settle()
+		s.decl.MayInject = ld.reachOf(s.fn)
+		suite.Scenarios = append(suite.Scenarios, s.decl)
+	}
+	for _, a := range d.assumptions {
+		a.decl.Monitors, a.decl.Temporal = a.hooks.settle()
+		suite.Assumptions = append(suite.Assumptions, a.decl)
+	}
+	for _, m := range d.matrices {
+		m.decl.Monitors, m.decl.Temporal = m.hooks.settle()
+		suite.Matrices = append(suite.Matrices, m.decl)
+	}
+	for _, m := range d.monitors {
+		if !m.used {
+			suite.Monitors = append(suite.Monitors, m.decl)
+		}
+	}
+	for _, t := range d.temporal {
+		if !t.used {
+			suite.Temporal = append(suite.Temporal, t.decl)
+		}
+	}
+	return suite
+}
+
+// complete reports whether every file ran to its end, so that what is missing is missing.
+func (ld *loader) complete() bool {
+	for _, m := range ld.modules {
+		if m.err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// use marks the properties as scoped, so that they do not hold everywhere.
+func (h hooks) use() hooks {
+	for _, m := range h.monitors {
+		m.used = true
+	}
+	for _, t := range h.temporal {
+		t.used = true
+	}
+	return h
+}
+
+func (h hooks) settle() (monitors []*property.Monitor, temporal []*property.Temporal) {
+	for _, m := range h.monitors {
+		if !slices.Contains(monitors, m.decl) {
+			monitors = append(monitors, m.decl)
+		}
+	}
+	for _, t := range h.temporal {
+		if !slices.Contains(temporal, t.decl) {
+			temporal = append(temporal, t.decl)
+		}
+	}
+	return monitors, temporal
+}
+
+// fillService puts addresses in the place of their placeholders.
+func (ld *loader) fillService(s *service) {
+	for i, a := range s.decl.Args {
+		s.decl.Args[i] = ld.fill(a)
+	}
+	for k, v := range s.decl.Env {
+		s.decl.Env[k] = ld.fill(v)
+	}
+	if s.decl.Health != nil {
+		s.decl.Health.Address = ld.fill(s.decl.Health.Address)
+	}
+}
+
+func (ld *loader) fill(text string) string {
+	if !strings.Contains(text, placeOpen) {
+		return text
+	}
+	return regexp.MustCompile(placeOpen+"([0-9]+)"+placeClose).ReplaceAllStringFunc(text, func(m string) string {
+		n, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(m, placeOpen), placeClose))
+		if err != nil || n >= len(ld.decls.places) {
+			return m
+		}
+		return ld.fillPlace(ld.decls.places[n])
+	})
+}
+
+func (ld *loader) fillPlace(p placeholder) string {
+	s := ld.decls.service(p.ref.name)
+	if s == nil {
+		return "" // reported with the reference itself
+	}
+	var names []string
+	for _, i := range s.ifaces {
+		names = append(names, i.decl.Name)
+		if i.decl.Name == p.iface || (p.iface == "" && len(s.ifaces) == 1) {
+			part, _ := addressPart(p.part, s.decl.Name, strconv.Itoa(i.decl.Port))
+			return part
+		}
+	}
+	if p.iface == "" {
+		ld.report(p.ref.at, "", "ref: service %q has %s; name the one whose %s is meant", p.ref.name, count(len(names), "interface"), p.part)
+		return ""
+	}
+	ld.report(p.ref.at, nearest(p.iface, names), "ref: service %q has no interface %q", p.ref.name, p.iface)
+	return ""
+}
+
+// checkCycles reports services that wait for each other.
+func (ld *loader) checkCycles() {
+	const visiting, visited = 1, 2
+	state := map[string]int{}
+	var path []string
+	var visit func(s *service)
+	visit = func(s *service) {
+		state[s.decl.Name] = visiting
+		path = append(path, s.decl.Name)
+		for _, name := range s.decl.DependsOn {
+			next := ld.decls.service(name)
+			switch {
+			case next == nil:
+			case state[name] == visiting:
+				from := slices.Index(path, name)
+				ld.report(ld.spanAt(next.decl.Position), "", "service %q: depends_on goes in a circle: %s", name,
+					strings.Join(append(slices.Clone(path[from:]), name), " -> "))
+			case state[name] == 0:
+				visit(next)
+			}
+		}
+		path = path[:len(path)-1]
+		state[s.decl.Name] = visited
+	}
+	for _, s := range ld.decls.services {
+		if state[s.decl.Name] == 0 {
+			visit(s)
+		}
+	}
+}
+
+// spanAt finds the span of the call that begins at a recorded position.
+func (ld *loader) spanAt(position string) span {
+	for _, call := range ld.index.calls {
+		if s := spanOf(call.Fn); placeOf(s.start).String() == position {
+			return s
+		}
+	}
+	return span{}
+}
+
+// absolute resolves a path of a spec against the main file's directory.
+func (ld *loader) absolute(p string) string {
+	if filepath.IsAbs(p) {
+		return filepath.Clean(p)
+	}
+	return filepath.Join(ld.root, p)
+}
+
+// firstUse reports a name that is declared twice, and returns false.
+func (c *call) firstUse(what, name, before string) bool {
+	if before == "" {
+		return true
+	}
+	c.errorf(c.site.at(c.site.valueExpr("name", 0)), "", "%s is declared twice; the first is at %s", fmt.Sprintf("%s %q", what, name), before)
+	return false
+}

@@ -1,0 +1,257 @@
+package starbind
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.starlark.net/starlark"
+
+	"github.com/squallhq/squall/fault"
+	"github.com/squallhq/squall/spec"
+)
+
+// opaque is the part that values without structure share.
+type opaque struct{ kind, text string }
+
+func (o opaque) String() string        { return o.text }
+func (o opaque) Type() string          { return o.kind }
+func (o opaque) Freeze()               {}
+func (o opaque) Truth() starlark.Bool  { return true }
+func (o opaque) Hash() (uint32, error) { return starlark.String(o.kind + o.text).Hash() }
+
+// service is a declared service as a value. Its attributes are its interfaces; those of its only
+// interface may be used directly.
+type service struct {
+	opaque
+	decl   *spec.Service
+	ifaces []*iface
+	// partial is set where an interface could not be made; a report says why.
+	partial bool
+}
+
+// Attr returns the name, an interface, or an attribute of the only interface.
+func (s *service) Attr(name string) (starlark.Value, error) {
+	if name == "name" {
+		return starlark.String(s.decl.Name), nil
+	}
+	for _, i := range s.ifaces {
+		if i.decl.Name == name {
+			return i, nil
+		}
+	}
+	if len(s.ifaces) == 1 {
+		if v, err := s.ifaces[0].Attr(name); v != nil || err != nil {
+			return v, err
+		}
+	}
+	if s.partial {
+		return broken{}, nil
+	}
+	return nil, starlark.NoSuchAttrError(fmt.Sprintf("service %q has no interface or method %q", s.decl.Name, name))
+}
+
+// AttrNames lists what Attr knows.
+func (s *service) AttrNames() []string {
+	names := []string{"name"}
+	if len(s.ifaces) == 1 {
+		names = s.ifaces[0].AttrNames()
+	}
+	for _, i := range s.ifaces {
+		names = append(names, i.decl.Name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// iface is an interface of a service as a value. Its attributes are its address and the methods of
+// its protocol.
+type iface struct {
+	opaque
+	decl    *spec.Interface
+	methods []*entry
+}
+
+// Attr returns a part of the address or a method. All parts are strings: they are put together
+// with others in environments and arguments.
+func (i *iface) Attr(name string) (starlark.Value, error) {
+	if v, ok := addressPart(name, i.decl.Service, strconv.Itoa(i.decl.Port)); ok {
+		return starlark.String(v), nil
+	}
+	switch name {
+	case "name":
+		return starlark.String(i.decl.Name), nil
+	case "protocol":
+		return starlark.String(i.decl.Protocol), nil
+	}
+	for _, m := range i.methods {
+		if m.name == i.decl.Service+"."+i.decl.Name+"."+name {
+			return &builtin{m}, nil
+		}
+	}
+	return nil, starlark.NoSuchAttrError(fmt.Sprintf("interface %s.%s (%s) has no method %q", i.decl.Service, i.decl.Name, i.decl.Protocol, name))
+}
+
+// AttrNames lists what Attr knows.
+func (i *iface) AttrNames() []string {
+	names := append(addressParts(), "name", "protocol")
+	for _, m := range i.methods {
+		names = append(names, m.name[strings.LastIndexByte(m.name, '.')+1:])
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (i *iface) target() spec.Target {
+	return spec.Target{Service: i.decl.Service, Interface: i.decl.Name, Protocol: i.decl.Protocol, Port: i.decl.Port}
+}
+
+func addressParts() []string { return []string{"addr", "internal_addr", "host", "port"} }
+
+// addressPart is one part of an address. Services are reached by their names, from each other and
+// from the scenario alike.
+func addressPart(part, host, port string) (string, bool) {
+	switch part {
+	case "addr", "internal_addr":
+		return host + ":" + port, true
+	case "host":
+		return host, true
+	case "port":
+		return port, true
+	}
+	return "", false
+}
+
+// reference is a service by name, perhaps declared later.
+type reference struct {
+	opaque
+	ld   *loader
+	name string
+	at   span
+}
+
+// Attr returns an interface by name or, for the only interface, a part of its address.
+func (r *reference) Attr(name string) (starlark.Value, error) {
+	if name == "name" {
+		return starlark.String(r.name), nil
+	}
+	if slices.Contains(addressParts(), name) {
+		return starlark.String(r.ld.decls.placeholder(r, "", name)), nil
+	}
+	return &interfaceReference{opaque{"interface", "ref(" + strconv.Quote(r.name) + ")." + name}, r, name}, nil
+}
+
+// AttrNames lists the parts that are known without the service.
+func (r *reference) AttrNames() []string { return append(addressParts(), "name") }
+
+// interfaceReference is an interface of a service that is perhaps declared later.
+type interfaceReference struct {
+	opaque
+	service *reference
+	name    string
+}
+
+// Attr returns a part of the address, to be filled in when all is declared.
+func (r *interfaceReference) Attr(name string) (starlark.Value, error) {
+	if slices.Contains(addressParts(), name) {
+		return starlark.String(r.service.ld.decls.placeholder(r.service, r.name, name)), nil
+	}
+	return nil, nil
+}
+
+// AttrNames lists what Attr knows.
+func (r *interfaceReference) AttrNames() []string { return addressParts() }
+
+// health is a healthcheck as a value.
+type health struct {
+	opaque
+	decl spec.Health
+	at   span
+}
+
+// syscallEffect is what deny() and delay() return: the keyword that takes it says to which calls.
+type syscallEffect struct {
+	opaque
+	rule fault.Syscall
+	ruleOptions
+}
+
+// linkRule is an effect on connections: latency(), partition() and the like.
+type linkRule struct {
+	opaque
+	effect    fault.LinkEffect
+	direction fault.Direction
+	// pair is set where the rule itself says between whom.
+	pair *fault.Pair
+	ruleOptions
+}
+
+// ruleOptions is what every rule may say.
+type ruleOptions struct {
+	when     fault.When
+	onSet    bool
+	optional bool
+	during   string
+	label    string
+	at       span
+}
+
+// linkValue is what link() returns.
+type linkValue struct {
+	opaque
+	pair fault.Pair
+}
+
+// assumption is a named fault as a value.
+type assumption struct {
+	opaque
+	decl *spec.Assumption
+	// hooks are the properties that it carries, settled when the load ends.
+	hooks hooks
+	at    span
+}
+
+// scenario is a declared scenario as a value.
+type scenario struct {
+	opaque
+	decl  *spec.Scenario
+	fn    starlark.Callable
+	hooks hooks
+	at    span
+}
+
+// monitorValue and temporalValue are properties as values. Passed to something, they hold there;
+// otherwise they hold everywhere.
+type hooks struct {
+	monitors []*monitorValue
+	temporal []*temporalValue
+}
+
+// observer is what observe.stdout() returns: streams are decoded without being asked.
+type observer struct{ opaque }
+
+// Attr-less module of functions, such as match and observe.
+type namespace struct {
+	opaque
+	members starlark.StringDict
+}
+
+// Attr returns a member.
+func (n *namespace) Attr(name string) (starlark.Value, error) {
+	if v := n.members[name]; v != nil {
+		return v, nil
+	}
+	return nil, nil
+}
+
+// AttrNames lists the members.
+func (n *namespace) AttrNames() []string { return n.members.Keys() }
+
+var (
+	_ starlark.HasAttrs = (*service)(nil)
+	_ starlark.HasAttrs = (*iface)(nil)
+	_ starlark.HasAttrs = (*reference)(nil)
+	_ starlark.HasAttrs = (*interfaceReference)(nil)
+	_ starlark.HasAttrs = (*namespace)(nil)
+)
