@@ -43,8 +43,14 @@ func TestAwaitSeesThePastAndTheFuture(t *testing.T) {
 			mark(l, "c")
 			mark(l, "c")
 		}()
-		start := time.Now()
-		e, err := Await(ctx, l, marked("c"))
+		start, asked := time.Now(), 0
+		e, err := Await(ctx, l, func(e event.Event) (bool, error) {
+			asked++
+			return e.String("mark") == "c", nil
+		})
+		if asked != 4 {
+			t.Errorf("asked %d times about 4 events", asked)
+		}
 		if err != nil || e.Seq != 4 || time.Since(start) != 2*time.Second {
 			t.Errorf("future: %v %v after %s", e, err, time.Since(start))
 		}

@@ -149,6 +149,15 @@ func TestOnePropertyInTwoPlacesIsCheckedOnce(t *testing.T) {
 	}
 }
 
+func TestOnceTriggeredIsEnough(t *testing.T) {
+	m := &property.Monitor{Name: "m", Step: func(trace []event.Event, s any) (any, bool, error) { return s, len(trace) == 2, nil }}
+	v := New(Properties{Monitors: []*property.Monitor{m}})
+	v.Feed(traceOf("sBaE", "none", Returned)...)
+	if _, warnings, records := v.Finish(Ending{Kind: Returned}); len(warnings) != 0 || records[0].Result != Satisfied {
+		t.Errorf("%+v %+v", warnings, records)
+	}
+}
+
 func TestPropertiesDoNotSeeDecisions(t *testing.T) {
 	seen := 0
 	m := &property.Monitor{Name: "m", Step: func(trace []event.Event, _ any) (any, bool, error) {
@@ -163,21 +172,21 @@ func TestPropertiesDoNotSeeDecisions(t *testing.T) {
 }
 
 func TestATraceCannotBeOverwritten(t *testing.T) {
-	greedy := &property.Monitor{Name: "greedy", Step: func(trace []event.Event, _ any) (any, bool, error) {
-		_ = append(trace, event.Event{Seq: 99})
-		return nil, true, nil
-	}}
-	var last int64
-	watch := &property.Monitor{Name: "watch", Step: func(trace []event.Event, _ any) (any, bool, error) {
-		last = latest(trace).Seq
-		return nil, true, nil
-	}}
-	v := New(Properties{Monitors: []*property.Monitor{greedy, watch}})
-	for _, e := range traceOf("sBabcdE", "none", Returned) {
-		if v.Feed(e); last != e.Seq {
-			t.Fatalf("event %d is seen as %d", e.Seq, last)
+	greedy := &property.Monitor{Name: "greedy", Step: func(trace []event.Event, kept any) (any, bool, error) {
+		if old, ok := kept.([]event.Event); ok {
+			_ = append(old, event.Event{Seq: 99})
 		}
-	}
+		return trace, true, nil
+	}}
+	watch := &property.Monitor{Name: "watch", Step: func(trace []event.Event, _ any) (any, bool, error) {
+		for i, e := range trace {
+			if e.Seq != int64(i)+1 {
+				t.Errorf("event %d is seen as %d", i+1, e.Seq)
+			}
+		}
+		return nil, true, nil
+	}}
+	New(Properties{Monitors: []*property.Monitor{greedy, watch}}).Feed(traceOf("sBabcdE", "none", Returned)...)
 }
 
 // randomProperties are pure functions of what they see, some of them stateful, some broken.

@@ -5,7 +5,6 @@ import (
 	"container/heap"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -257,8 +256,8 @@ func textOf(e event.Event) string {
 
 var procDir = regexp.MustCompile(`^/proc/[0-9]+(/task/[0-9]+)?`)
 
-// canonical renders a value the same whether it comes from a live log or from disk, where every
-// number is a float64.
+// canonical renders a value as JSON: the same whether it comes from a live log or from disk, where
+// every number is a float64.
 func canonical(e event.Event, name string, v any) string {
 	if s, ok := v.(string); ok && name == "path" {
 		s = procDir.ReplaceAllString(s, "/proc/PID")
@@ -267,34 +266,11 @@ func canonical(e event.Event, name string, v any) string {
 		}
 		return strconv.Quote(s)
 	}
-	out, err := json.Marshal(plain(v))
+	out, err := json.Marshal(v)
 	if err != nil {
 		return strconv.Quote(fmt.Sprint(v))
 	}
 	return string(out)
-}
-
-// plain turns whole floats into integers, at any depth.
-func plain(v any) any {
-	switch v := v.(type) {
-	case float64:
-		if v == float64(int64(v)) {
-			return int64(v)
-		}
-	case []any:
-		out := make([]any, len(v))
-		for i := range v {
-			out[i] = plain(v[i])
-		}
-		return out
-	case map[string]any:
-		out := maps.Clone(v)
-		for k := range out {
-			out[k] = plain(out[k])
-		}
-		return out
-	}
-	return v
 }
 
 // replaceNumber replaces a number where it is not part of a longer one.

@@ -220,6 +220,30 @@ syscall/api/start/open#1 syscall name="openat"`
 	}
 }
 
+// A violation may be written down while the body runs or once it is over.
+func TestWhenAPropertyIsRecordedDoesNotMatter(t *testing.T) {
+	var want []string
+	for at := range 4 {
+		l := emptyLog()
+		for i := range 4 {
+			if i == at {
+				l.Append(event.Driver, event.Property, map[string]any{"name": "m", "result": "violated"})
+			}
+			if i < 3 {
+				kind := []event.Kind{event.Body, event.StepSend, event.Body}[i]
+				l.Append(event.Driver, kind, map[string]any{"phase": []string{"begin", "", "end"}[i]})
+			}
+		}
+		got := NormalForm(l.All(), nil)
+		if want == nil {
+			want = got
+		}
+		if d := Diverge(want, got); d != nil || len(got) != 4 {
+			t.Errorf("recorded at %d: %v", at, d)
+		}
+	}
+}
+
 func TestDecisionsAreSorted(t *testing.T) {
 	d := []bundle.Decision{{Rule: "b", Key: "db", Index: 1}, {Rule: "a", Key: "db", Index: 10}, {Rule: "a", Key: "db", Index: 2, Hit: true}, {Rule: "a", Key: "api", Index: 3}}
 	want := NormalForm(nil, d)
