@@ -55,6 +55,7 @@ func (h *half) install(r *ruleState) {
 	defer h.mu.Unlock()
 	s := NewStage(r.rule.ID, e, Setting{
 		Draw:    Draws(r.seed, r.rule.ID, h.stream.flow.String(), h.way),
+		Began:   h.now(),
 		Carried: h.stream.up.moved.Load()+h.stream.down.moved.Load() > 0,
 	})
 	if s == nil {
@@ -80,19 +81,13 @@ func (h *half) lift(r *ruleState) {
 	}
 	held := h.chain.Remove(h.now(), r.rule.ID)
 	h.rules = slices.Delete(h.rules, i, i+1)
-	if isSilent(r.rule.Link.Effect.Kind) && h.stalled(r) {
+	if isSilent(r.rule.Link.Effect.Kind) && r.actedAt(place{h.stream.flow, h.way}) {
 		h.stream.net.emit(Record{
 			Op: OpHeal, Flow: h.stream.flow, Direction: h.way, Rule: r.rule.ID, Bytes: int64(held),
 		})
 	}
 	h.nudge()
 	h.room.Broadcast()
-}
-
-func (h *half) stalled(r *ruleState) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.acted[place{h.stream.flow, h.way}]
 }
 
 // startWriter is called with mu held.

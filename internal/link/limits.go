@@ -71,34 +71,34 @@ func (r *ruleState) hitsFlow(f Flow) bool {
 	hit, known := r.perFlow[f]
 	if !known {
 		key := f.String()
-		hit = r.decide(func() float64 { return r.seed.Float(0, "link", r.rule.ID, key, "when") })
+		hit = r.decide(func(use string) float64 { return r.seed.Float(0, "link", r.rule.ID, key, use) })
 		r.perFlow[f] = hit
 		r.keep(bundle.Decision{Rule: r.rule.ID, Key: key, Hit: hit})
 	}
 	return hit
 }
 
-// hitsDatagram decides whether the limits select a datagram.
+// hitsDatagram decides whether the limits and the effect's own probability select a datagram.
 func (r *ruleState) hitsDatagram(flow string, way fault.Direction, index int64) bool {
+	draw := Draws(r.seed, r.rule.ID, flow, way)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	hit := r.decide(func() float64 {
-		return r.seed.Float(index, "link", r.rule.ID, flow, string(way), "when")
-	})
+	hit := r.decide(func(use string) float64 { return draw(index, use) })
 	r.keep(bundle.Decision{Rule: r.rule.ID, Key: flow + "/" + string(way), Index: index, Hit: hit})
 	return hit
 }
 
 // decide counts a match and tells whether it is hit.
-func (r *ruleState) decide(draw func() float64) bool {
+func (r *ruleState) decide(draw func(use string) float64) bool {
 	r.matched++
-	w := r.rule.When
+	w, chance := r.rule.When, r.rule.Link.Effect.Probability
 	switch {
 	case w.MaxFires > 0 && r.hits >= w.MaxFires,
 		w.Nth > 0 && r.matched != w.Nth,
 		r.matched <= w.After,
 		w.Every > 0 && (r.matched-w.After)%w.Every != 0,
-		w.Probability > 0 && w.Probability < 1 && draw() >= w.Probability:
+		w.Probability > 0 && w.Probability < 1 && draw("when") >= w.Probability,
+		chance > 0 && chance < 1 && draw("effect") >= chance:
 		return false
 	}
 	r.hits++
@@ -129,4 +129,11 @@ func (r *ruleState) fireOnce(at place) (int, bool) {
 	r.acted[at] = true
 	r.fired++
 	return r.fired, true
+}
+
+// actedAt tells whether fireOnce was called for a place since the rule was installed.
+func (r *ruleState) actedAt(at place) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.acted[at]
 }

@@ -86,14 +86,20 @@ type Setting struct {
 	Draw Draw
 	// Datagram says that packets are datagrams and stay whole.
 	Datagram bool
-	// Hit decides for a datagram whether the rule's limits select it; nil selects every one.
+	// Hit decides for a datagram whether the rule's limits and the effect's probability select it; nil
+	// leaves only the probability, drawn by the stage.
 	Hit func(index int64) bool
+	// Began is when the rule began.
+	Began time.Duration
 	// Carried says that the connection had moved bytes when the rule began.
 	Carried bool
 }
 
 // NewStage returns the stage of an effect, or nil for one that acts only on the opening of connections.
 func NewStage(rule string, e fault.LinkEffect, s Setting) Stage {
+	if s.Hit != nil {
+		e.Probability = 0
+	}
 	var st Stage
 	switch e.Kind {
 	case fault.Latency:
@@ -103,13 +109,13 @@ func NewStage(rule string, e fault.LinkEffect, s Setting) Stage {
 	case fault.Blackhole, fault.HalfOpen, fault.Partition:
 		st = &gate{rule: rule, lossy: s.Datagram}
 	case fault.Reset:
-		st = newEnding(rule, Reset, e.AfterBytes, s.Carried)
+		st = newEnding(rule, Reset, e.AfterBytes, s)
 	case fault.Cut:
 		verb := Reset
 		if e.How == "fin" || e.How == "" {
 			verb = Finish
 		}
-		st = newEnding(rule, verb, e.AfterBytes, s.Carried)
+		st = newEnding(rule, verb, e.AfterBytes, s)
 	case fault.Loss:
 		st = &loss{rule: rule, chance: e.Probability, draw: s.Draw}
 	case fault.Duplicate:

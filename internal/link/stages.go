@@ -108,10 +108,10 @@ type ending struct {
 	over bool
 }
 
-func newEnding(rule string, verb Verb, after int64, carried bool) *ending {
+func newEnding(rule string, verb Verb, after int64, s Setting) *ending {
 	e := &ending{rule: rule, verb: verb, left: after}
-	if after == 0 && carried {
-		e.end(0)
+	if after == 0 && s.Carried {
+		e.end(s.Began)
 	}
 	return e
 }
@@ -147,7 +147,7 @@ type loss struct {
 }
 
 func (l *loss) Take(at time.Duration, p Packet) bool {
-	if !selects(l.chance, l.draw, p.Index, "loss") {
+	if !selects(l.chance, l.draw, p.Index) {
 		l.pass(at, p)
 		return false
 	}
@@ -165,7 +165,7 @@ type duplicate struct {
 
 func (d *duplicate) Take(at time.Duration, p Packet) bool {
 	d.pass(at, p)
-	if !selects(d.chance, d.draw, p.Index, "duplicate") {
+	if !selects(d.chance, d.draw, p.Index) {
 		return false
 	}
 	for range d.copies {
@@ -194,7 +194,7 @@ type straggler struct {
 
 func (r *reorder) Take(at time.Duration, p Packet) bool {
 	r.expire(at)
-	if selects(r.chance, r.draw, p.Index, "reorder") {
+	if selects(r.chance, r.draw, p.Index) {
 		r.late = append(r.late, straggler{at + reorderPatience, r.count, p})
 		r.bytes += len(p.Data)
 		return true
@@ -291,6 +291,6 @@ func (s *sift) Lift() []Packet { return append(s.by.Lift(), s.Stage.Lift()...) }
 
 func (s *sift) Held() int { return s.by.Held() + s.Stage.Held() }
 
-func selects(chance float64, draw Draw, index int64, use string) bool {
-	return chance <= 0 || chance >= 1 || draw(index, use) < chance
+func selects(chance float64, draw Draw, index int64) bool {
+	return chance <= 0 || chance >= 1 || draw(index, "effect") < chance
 }
