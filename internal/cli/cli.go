@@ -1,0 +1,108 @@
+// Package cli is the squall command: flags, exit codes, hints and what a terminal shows.
+//
+// It decides nothing about systems or verdicts; it calls the root package and
+// prints. Exit codes: 0 PASS, 1 FAIL, 2 INCONCLUSIVE or could not run.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/squallhq/squall"
+	"github.com/squallhq/squall/spec"
+)
+
+// env is what commands act on.
+type env struct {
+	ctx            context.Context
+	stdout, stderr io.Writer
+	loader         spec.Loader
+	style          style
+}
+
+// exit is the error by which a command chooses its exit code; it prints nothing.
+type exit int
+
+func (e exit) Error() string { return fmt.Sprintf("exit %d", int(e)) }
+
+type commands struct {
+	Test   testCmd   `cmd:"" help:"Run a specification and judge it."`
+	Plan   planCmd   `cmd:"" help:"Show what would be run. Starts nothing."`
+	Check  checkCmd  `cmd:"" help:"Check a specification for errors. Starts nothing."`
+	Replay replayCmd `cmd:"" help:"Run leaves of a bundle again and compare."`
+	Report reportCmd `cmd:"" help:"Write the HTML report of a bundle."`
+	Diff   diffCmd   `cmd:"" help:"Compare two bundles."`
+	Doctor doctorCmd `cmd:"" help:"Try what this machine allows, and say what to mend."`
+	Init   initCmd   `cmd:"" help:"Write a first specification for a program."`
+
+	Version kong.VersionFlag `help:"Print the version."`
+}
+
+// Main runs the command with the process's arguments and returns its exit code. In the process of a
+// leaf it runs the leaf.
+func Main(loader spec.Loader, args []string) int {
+	if code, ok := squall.World(loader); ok {
+		return code
+	}
+	// The second Ctrl-C ends the program at once.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	e := &env{ctx: ctx, stdout: os.Stdout, stderr: os.Stderr, loader: loader, style: styleOf(os.Stdout)}
+	return e.main(args)
+}
+
+func (e *env) main(args []string) (code int) {
+	var c commands
+	parser, err := kong.New(&c,
+		kong.Name("squall"),
+		kong.Description("Put a system through a storm that it can replay.\n\nExit codes: 0 PASS, 1 FAIL, 2 INCONCLUSIVE or could not run."),
+		kong.Vars{"version": "squall " + squall.Version()},
+		kong.Writers(e.stdout, e.stderr),
+		kong.Exit(func(n int) { panic(exit(n)) }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+	)
+	if err != nil {
+		fmt.Fprintf(e.stderr, "squall: %v\n", err)
+		return 2
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			asked, ok := r.(exit)
+			if !ok {
+				panic(r)
+			}
+			code = int(asked)
+		}
+	}()
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	k, err := parser.Parse(args)
+	if err != nil {
+		fmt.Fprintf(e.stderr, "squall: %v\n", err)
+		fmt.Fprintf(e.stderr, "see: squall --help\n")
+		return 2
+	}
+	return e.code(k.Run(e))
+}
+
+// code prints an error with its hint and returns the exit code for it.
+func (e *env) code(err error) int {
+	var asked exit
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &asked):
+		return int(asked)
+	}
+	e.explain(err)
+	return 2
+}

@@ -1,0 +1,182 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/squallhq/squall"
+	"github.com/squallhq/squall/bundle"
+	"github.com/squallhq/squall/internal/report"
+	"github.com/squallhq/squall/verdict"
+)
+
+type replayCmd struct {
+	Bundle  string   `arg:"" help:"A bundle, a .squall file."`
+	Leaf    []string `help:"The leaves to run, by the beginnings of their IDs; those that are not PASS if not given." placeholder:"ID"`
+	All     bool     `help:"Run every leaf."`
+	SpecDir string   `help:"Where the programs that the specification names are, if not where they were." placeholder:"DIR"`
+}
+
+// Run implements the command.
+func (c *replayCmd) Run(e *env) error {
+	result, err := squall.Replay(e.ctx, e.loader, c.Bundle, squall.ReplayOptions{Leaves: c.Leaf, All: c.All, SpecDir: c.SpecDir})
+	if err != nil {
+		return err
+	}
+	outcomes := make([]verdict.Outcome, 0, len(result.Leaves))
+	diverged := false
+	for _, w := range result.Warnings {
+		fmt.Fprintf(e.stdout, "%s %s\n", e.style.yellow("warning:"), w)
+	}
+	for _, l := range result.Leaves {
+		outcomes = append(outcomes, l.Got.Verdict.Outcome)
+		diverged = diverged || l.Divergence != ""
+		printReplayed(e.stdout, e.style, l)
+	}
+	if diverged {
+		return exit(2)
+	}
+	return exit(verdict.Worst(outcomes...).ExitCode())
+}
+
+func printReplayed(w io.Writer, s style, l squall.ReplayedLeaf) {
+	got := l.Got.Verdict
+	fmt.Fprintf(w, "%s  %s x %s  %s\n", l.Recorded.ID, l.Recorded.Scenario, l.Recorded.Assumption, s.outcome(got.Outcome))
+	for _, r := range got.Reasons {
+		fmt.Fprintf(w, "      %s\n", r)
+	}
+	if l.Divergence == "" {
+		fmt.Fprintf(w, "      same as recorded: verdict, decisions and trace %.12s\n", l.Recorded.Trace)
+		return
+	}
+	fmt.Fprintf(w, "      %s\n", s.red("DIVERGED from the recording (it was "+string(l.Recorded.Verdict.Outcome)+")"))
+	for line := range strings.Lines(l.Divergence) {
+		fmt.Fprintf(w, "        %s", line)
+	}
+	fmt.Fprintln(w)
+}
+
+func (s style) outcome(o verdict.Outcome) string {
+	switch o {
+	case verdict.Pass:
+		return s.green(string(o))
+	case verdict.Fail:
+		return s.red(string(o))
+	}
+	return s.yellow(string(o))
+}
+
+type reportCmd struct {
+	Bundle string `arg:"" help:"A bundle, a .squall file."`
+	Output string `short:"o" help:"Where to write it; report.html beside the bundle if not given." placeholder:"FILE"`
+}
+
+// Run implements the command.
+func (c *reportCmd) Run(e *env) error {
+	out := c.Output
+	if out == "" {
+		out = filepath.Join(filepath.Dir(c.Bundle), "report.html")
+	}
+	if out == "-" {
+		r, err := bundle.Open(c.Bundle)
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		return html(e.stdout, r)
+	}
+	if err := writeReport(c.Bundle, out); err != nil {
+		return err
+	}
+	fmt.Fprintln(e.stdout, out)
+	return nil
+}
+
+func reportPath(r *squall.Result) string { return filepath.Join(r.Dir, "report.html") }
+
+// writeReport makes the HTML report of a bundle, whole or not at all.
+func writeReport(from, to string) error {
+	r, err := bundle.Open(from)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	return toFile(to, os.Stdout, func(w io.Writer) error { return html(w, r) })
+}
+
+type diffCmd struct {
+	A string `arg:"" help:"A bundle."`
+	B string `arg:"" help:"Another one."`
+}
+
+// Run implements the command.
+func (c *diffCmd) Run(e *env) error {
+	a, err := bundle.Open(c.A)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	b, err := bundle.Open(c.B)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	d := bundle.Diff(a, b)
+	if d.Equal() {
+		fmt.Fprintln(e.stdout, "equal: the same leaves, verdicts and traces")
+		return nil
+	}
+	printDifference(e.stdout, d)
+	return exit(1)
+}
+
+// summary prints what came of a run.
+func summary(w io.Writer, s style, r *squall.Result) error {
+	b, err := bundle.Open(r.Bundle)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	look := report.Plain()
+	if s.colour {
+		look = report.Colour(s.width)
+	}
+	return report.Text{
+		Plan: b.Plan(), Verdicts: b.Verdicts(), Summary: b.Manifest().Summary, Events: b,
+		Bundle: r.Bundle, Report: reportPath(r), Complete: b.Manifest().Complete,
+	}.Write(w, look)
+}
+
+func printDifference(w io.Writer, d bundle.Difference) {
+	name := func(id, scenario, assumption string) string {
+		return fmt.Sprintf("%.8s  %s x %s", id, scenario, assumption)
+	}
+	if d.Seed {
+		fmt.Fprintln(w, "the seeds differ")
+	}
+	for _, f := range d.Spec {
+		fmt.Fprintf(w, "the specification differs: %s\n", f)
+	}
+	for _, c := range d.Verdicts {
+		fmt.Fprintf(w, "%s: %s -> %s\n", name(c.ID, c.Scenario, c.Assumption), reasonLine(c.A), reasonLine(c.B))
+	}
+	for _, l := range d.OnlyA {
+		fmt.Fprintf(w, "%s: only in the first\n", name(l.ID, l.Scenario, l.Assumption))
+	}
+	for _, l := range d.OnlyB {
+		fmt.Fprintf(w, "%s: only in the second\n", name(l.ID, l.Scenario, l.Assumption))
+	}
+	for _, t := range d.Traces {
+		fmt.Fprintf(w, "%s: the same verdict, another trace (%d and %d events)\n", name(t.ID, t.Scenario, t.Assumption), t.EventsA, t.EventsB)
+	}
+}
+
+func reasonLine(v verdict.Verdict) string {
+	if len(v.Reasons) == 0 {
+		return string(v.Outcome)
+	}
+	return fmt.Sprintf("%s (%s)", v.Outcome, v.Reasons[0].Code)
+}

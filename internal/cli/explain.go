@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/squallhq/squall"
+	"github.com/squallhq/squall/bundle"
+)
+
+// renderer is an error that prints itself over several lines, such as a list of diagnostics.
+type renderer interface{ Render(w io.Writer) error }
+
+// explain prints an error and, where there is one, what to do about it.
+func (e *env) explain(err error) {
+	var r renderer
+	if errors.As(err, &r) {
+		_ = r.Render(e.stderr)
+		return
+	}
+	if errors.Is(err, context.Canceled) {
+		fmt.Fprintln(e.stderr, "squall: stopped before anything was decided")
+		return
+	}
+	fmt.Fprintf(e.stderr, "%s %v\n", e.style.bold("squall:"), tidy(err))
+	if h := hint(err); h != "" {
+		fmt.Fprintf(e.stderr, "  %s %s\n", e.style.dim("mend:"), h)
+	}
+}
+
+// tidy drops the package prefix that every error of ours begins with: who called is known.
+func tidy(err error) string { return strings.TrimPrefix(err.Error(), "squall: ") }
+
+// hint returns what to do about an error.
+func hint(err error) string {
+	var many *squall.TooManyLeaves
+	var none *squall.NoMatch
+	var schema *bundle.SchemaError
+	var invalid *bundle.InvalidError
+	var path *fs.PathError
+	switch {
+	case errors.As(err, &many):
+		return "choose with --test, split with --shard, or raise --max-leaves"
+	case errors.As(err, &none):
+		return matchHint(none)
+	case errors.As(err, &schema):
+		return "use the version of squall that wrote it, or a newer one"
+	case errors.As(err, &invalid):
+		return "the file is damaged or was changed; run again for a new one"
+	case errors.Is(err, squall.ErrNoScenario):
+		return "declare one: scenario(fn), where fn talks to a service and returns what it got"
+	case errors.Is(err, squall.ErrNeedsLinux):
+		return "plan, check, report and diff work here; run the rest on Linux"
+	case errors.Is(err, syscall.ENOSPC):
+		return "free some space, or keep runs elsewhere with --dir"
+	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):
+		return "keep runs in a directory that you may write to, with --dir"
+	case errors.As(err, &path) && errors.Is(err, fs.ErrNotExist):
+		return missingHint(path.Path)
+	}
+	return ""
+}
+
+func matchHint(e *squall.NoMatch) string {
+	shown := e.Names
+	more := ""
+	if len(shown) > 8 {
+		shown, more = shown[:8], fmt.Sprintf(" and %d more", len(e.Names)-8)
+	}
+	return "there are: " + strings.Join(shown, " ") + more
+}
+
+// missingHint names files beside a missing one that look like what was meant.
+func missingHint(path string) string {
+	found, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "*"+filepath.Ext(path)))
+	if filepath.Ext(path) == "" || len(found) == 0 {
+		if cwd, err := os.Getwd(); err == nil && !filepath.IsAbs(path) {
+			return "paths are relative to " + cwd
+		}
+		return ""
+	}
+	return "there is: " + strings.Join(found[:min(len(found), 6)], " ")
+}

@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/squallhq/squall"
+	"github.com/squallhq/squall/internal/report"
+)
+
+// planFlags choose what is run; test, plan and check share them.
+type planFlags struct {
+	Test         []string `help:"Run only what matches: a scenario, scenario/assumption or a leaf's ID; globs; may be repeated." placeholder:"GLOB"`
+	Seed         string   `help:"The seed that governs all chance; a new one if not given." placeholder:"N"`
+	Shard        string   `help:"Run the i-th of n equal parts." placeholder:"I/N"`
+	MaxLeaves    int      `help:"Refuse a plan with more leaves." placeholder:"N" aliases:"max-instances"`
+	MaxInstances int      `hidden:""`
+}
+
+func (f planFlags) options() (squall.Options, error) {
+	o := squall.Options{Tests: f.Test, MaxLeaves: max(f.MaxLeaves, f.MaxInstances)}
+	if f.Seed != "" {
+		n, err := strconv.ParseUint(f.Seed, 10, 64)
+		if err != nil {
+			return o, fmt.Errorf("squall: --seed=%s: a number from 0 to 18446744073709551615 is needed", f.Seed)
+		}
+		o.Seed = &n
+	}
+	if f.Shard != "" {
+		if _, err := fmt.Sscanf(f.Shard, "%d/%d", &o.Shard, &o.Shards); err != nil || o.Shard < 1 || o.Shard > o.Shards ||
+			f.Shard != fmt.Sprintf("%d/%d", o.Shard, o.Shards) {
+			return o, fmt.Errorf("squall: --shard=%s: write i/n with 1 <= i <= n, such as 2/4", f.Shard)
+		}
+	}
+	if o.MaxLeaves < 0 {
+		return o, fmt.Errorf("squall: --max-leaves=%d: a positive number is needed", o.MaxLeaves)
+	}
+	return o, nil
+}
+
+type testCmd struct {
+	Spec string `arg:"" help:"The specification, a .star file."`
+	planFlags
+	Jobs          int           `short:"j" help:"How many leaves run at once; one a CPU if not given." placeholder:"N"`
+	FailFast      bool          `help:"Stop at the first FAIL."`
+	Keep          bool          `help:"Keep the files that each leaf's programs wrote, in the run's directory."`
+	Timeout       time.Duration `help:"Time for each scenario's body, instead of its own." placeholder:"DURATION"`
+	Junit         string        `help:"Write JUnit XML." placeholder:"FILE"`
+	JSON          string        `name:"json" help:"Write the verdicts as JSON; - writes them to standard output and nothing else." placeholder:"FILE"`
+	Dir           string        `help:"Where runs are kept." default:".squall/runs" placeholder:"DIR"`
+	SharedNetwork bool          `help:"Use no namespaces: one leaf at a time on this machine's network and files."`
+}
+
+// Run implements the command.
+func (c *testCmd) Run(e *env) error {
+	o, err := c.options()
+	if err != nil {
+		return err
+	}
+	o.Jobs, o.FailFast, o.Keep, o.Timeout, o.Dir, o.Shared = c.Jobs, c.FailFast, c.Keep, c.Timeout, c.Dir, c.SharedNetwork
+	out, style := e.stdout, e.style
+	if c.JSON == "-" {
+		out, style = e.stderr, styleOf(os.Stderr)
+	}
+	v := newLive(out, e.stderr, style, c.Spec)
+	o.Observe = v.observe
+	result, err := squall.Run(e.ctx, e.loader, c.Spec, o)
+	v.stop()
+	if err != nil {
+		return err
+	}
+	if err := c.write(e, result); err != nil {
+		return err
+	}
+	if err := summary(out, style, result); err != nil {
+		return err
+	}
+	return exit(result.Outcome().ExitCode())
+}
+
+// write makes the files beside the bundle.
+func (c *testCmd) write(e *env, r *squall.Result) error {
+	if err := writeReport(r.Bundle, reportPath(r)); err != nil {
+		return err
+	}
+	if c.Junit != "" {
+		if err := toFile(c.Junit, e.stdout, func(w io.Writer) error {
+			return report.JUnit(w, r.Manifest, r.Verdicts)
+		}); err != nil {
+			return err
+		}
+	}
+	if c.JSON != "" {
+		return toFile(c.JSON, e.stdout, func(w io.Writer) error { return report.JSON(w, r.Verdicts) })
+	}
+	return nil
+}
+
+// toFile writes a file whole or not at all; "-" is standard output.
+func toFile(path string, stdout io.Writer, write func(io.Writer) error) error {
+	if path == "-" {
+		return write(stdout)
+	}
+	var b strings.Builder
+	if err := write(&b); err != nil {
+		return err
+	}
+	tmp := path + ".tmp"
+	if err := os.WriteFile(tmp, []byte(b.String()), 0o644); err != nil {
+		os.Remove(tmp)
+		return fmt.Errorf("squall: write: %w", err)
+	}
+	if err := os.Rename(tmp, path); err != nil {
+		return fmt.Errorf("squall: write: %w", err)
+	}
+	return nil
+}

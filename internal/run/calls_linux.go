@@ -1,0 +1,313 @@
+package run
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/squallhq/squall/event"
+	"github.com/squallhq/squall/fault"
+	"github.com/squallhq/squall/internal/inject"
+	"github.com/squallhq/squall/internal/intercept"
+	"github.com/squallhq/squall/internal/link/dial"
+	"github.com/squallhq/squall/verdict"
+)
+
+// pathLimit bounds a path that is read from a program's memory, as the kernel does.
+const pathLimit = 4096
+
+// subscription is what a service's programs are stopped at: what the leaf may inject into, and what
+// the network needs. It cannot grow once a program runs.
+func (l *leaf) subscription(service string, datagrams bool) intercept.Subscription {
+	sub := intercept.Subscription{
+		Calls:      append(l.reach.Calls(service), "connect", "getpeername", "getsockname"),
+		Getsockopt: true, NoIOUring: true,
+	}
+	if datagrams {
+		sub.Addressed = true
+		sub.Calls = append(sub.Calls, "sendmsg", "sendmmsg")
+	}
+	return sub
+}
+
+// serve answers the calls of a program and its children until none is left. Cheap answers are given
+// in this thread: handing each to a goroutine costs several times the answer itself.
+func (s *service) serve(p *process) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for {
+		c, err := p.session.Next()
+		if err != nil {
+			s.ended(err)
+			return
+		}
+		s.answer(p.session, c)
+	}
+}
+
+// ended notes why the answering ended, where that is not the end of the program.
+func (s *service) ended(err error) {
+	var launch *intercept.LaunchError
+	switch {
+	case errors.As(err, &launch):
+		s.l.note(s.Name, verdict.ServiceNotStarted, err.Error())
+	case errors.Is(err, io.EOF), errors.Is(err, intercept.ErrClosed):
+	default:
+		s.l.note(s.Name, verdict.SupervisionLost, err.Error())
+	}
+}
+
+func (l *leaf) note(lane string, code verdict.Code, message string) {
+	l.log.Append(lane, event.Note, map[string]any{"code": string(code), "message": message})
+}
+
+// answer decides a call. Rules come first: a connect may be denied before there is a connection.
+func (s *service) answer(session intercept.Session, c intercept.Call) {
+	needs := s.l.system.inject.Needs(s.Name, c.Name)
+	if !needs.Decide {
+		s.proceed(session, c)
+		return
+	}
+	call := s.describe(session, c, needs)
+	d := s.l.system.inject.Decide(call)
+	if d.Delay > 0 {
+		go s.hold(session, c, call, d)
+		return
+	}
+	s.carryOut(session, c, call, d, 0)
+}
+
+// describe finds out what the rules look at.
+func (s *service) describe(session intercept.Session, c intercept.Call, needs inject.Needs) inject.Call {
+	call := inject.Call{Service: s.Name, Name: c.Name, Thread: c.Thread, Args: c.Args}
+	f, ok := fault.FamilyOf(c.Name)
+	if !ok {
+		return call
+	}
+	if f.Descriptor >= 0 && (needs.Descriptor || needs.Path) {
+		if kind, path, _, err := intercept.Describe(session, c, int(int32(c.Args[f.Descriptor]))); err == nil {
+			call.Descriptor, call.Path = kind, path
+		}
+	}
+	if f.Path >= 0 && needs.Path {
+		call.Path = s.path(session, c, f)
+	}
+	return call
+}
+
+// hold waits and then carries the decision out. A program that was interrupted meanwhile makes the
+// call again; it is then held for what is left.
+func (s *service) hold(session intercept.Session, c intercept.Call, call inject.Call, d inject.Decision) {
+	begin := s.l.clock.Now()
+	ended := s.l.faults.ended(d.Rule)
+	done, stop := s.l.clock.After(d.Delay)
+	defer stop()
+	for waiting := true; waiting; {
+		tick, cancel := s.l.clock.After(holdCheck)
+		select {
+		case <-done:
+			waiting = false
+		case <-ended:
+			waiting = false
+		case <-tick:
+			waiting = session.Alive(c.ID)
+		}
+		cancel()
+	}
+	s.carryOut(session, c, call, d, s.l.clock.Now()-begin)
+}
+
+// holdCheck is how often a held call is asked whether somebody still waits for it.
+const holdCheck = 50 * time.Millisecond
+
+func (s *service) carryOut(session intercept.Session, c intercept.Call, call inject.Call, d inject.Decision, held time.Duration) {
+	if d.Verb == inject.Deny {
+		err := session.Reply(c.ID, intercept.Reply{Answer: true, Errno: d.Errno})
+		s.record(call, d, held, err)
+		return
+	}
+	if d.Rule == "" {
+		s.proceed(session, c)
+		return
+	}
+	if !session.Alive(c.ID) {
+		s.record(call, d, held, intercept.ErrGone)
+		return
+	}
+	s.record(call, d, held, nil)
+	s.proceed(session, c)
+}
+
+// record writes down what a rule did to a call, once the program has got it.
+func (s *service) record(call inject.Call, d inject.Decision, held time.Duration, err error) {
+	if err != nil {
+		s.l.system.inject.Undelivered(call, d, held)
+		return
+	}
+	fields := map[string]any{
+		"name": call.Name, "pid": int64(call.Thread), "decision": string(d.Verb), "rule": d.Rule, "index": d.Index,
+	}
+	if call.Descriptor != "" {
+		fields["on"] = string(call.Descriptor)
+	}
+	if call.Path != "" {
+		fields["path"] = call.Path
+	}
+	if d.Errno != 0 {
+		fields["errno"] = fault.ErrnoName(d.Errno)
+	}
+	if d.Delay > 0 {
+		fields["delay_ms"] = d.Delay.Milliseconds()
+	}
+	s.l.log.Append(s.Name, event.Syscall, fields, s.l.faults.since(d.Rule))
+}
+
+// proceed lets a call go on, by the network where that is concerned.
+func (s *service) proceed(session intercept.Session, c intercept.Call) {
+	switch c.Name {
+	case "connect":
+		s.connect(session, c)
+	case "getpeername", "getsockname", "getsockopt":
+		s.socketName(session, c)
+	case "sendto", "sendmsg", "sendmmsg":
+		s.datagram(session, c)
+	case "io_uring_setup":
+		s.bypass(session, c)
+	default:
+		reply(session, c, intercept.Reply{})
+	}
+}
+
+// reply answers; a call that was withdrawn needs no answer.
+func reply(session intercept.Session, c intercept.Call, r intercept.Reply) {
+	_ = session.Reply(c.ID, r)
+}
+
+// bypass refuses io_uring: what goes through it passes every rule by. Programs fall back to ordinary
+// calls, as on the many machines that forbid it.
+func (s *service) bypass(session intercept.Session, c intercept.Call) {
+	s.l.log.Append(s.Name, event.Note, map[string]any{
+		"message": s.Name + " asked for io_uring, which no fault could see; it was refused with ENOSYS",
+	})
+	reply(session, c, intercept.Reply{Answer: true, Errno: int(unix.ENOSYS)})
+}
+
+// connect leads a connection where the system's declaration says.
+func (s *service) connect(session intercept.Session, c intercept.Call) {
+	fd := int(int32(c.Args[0]))
+	address := make([]byte, min(c.Args[2]&0xffffffff, 128))
+	n, err := session.ReadMemory(c, c.Args[1], address)
+	if err != nil || n < len(address) || n < 2 {
+		reply(session, c, intercept.Reply{})
+		return
+	}
+	family := binary.NativeEndian.Uint16(address)
+	if family != unix.AF_INET && family != unix.AF_INET6 && family != unix.AF_UNSPEC {
+		reply(session, c, intercept.Reply{})
+		return
+	}
+	socket, err := session.Descriptor(c, fd)
+	if err != nil {
+		reply(session, c, intercept.Reply{})
+		return
+	}
+	result := s.l.system.net.dialer.Connect(dial.Request{
+		Client: s.Name, Socket: socket, Addr: address, Pid: c.Thread, FD: fd,
+		Alive: func() bool { return session.Alive(c.ID) },
+	})
+	if result.Later == nil {
+		connected(session, c, result)
+		return
+	}
+	go func() { connected(session, c, result.Later()) }()
+}
+
+func connected(session intercept.Session, c intercept.Call, r dial.Result) {
+	switch {
+	case r.Native:
+		reply(session, c, intercept.Reply{})
+	case r.Install >= 0:
+		reply(session, c, intercept.Reply{
+			Answer: true, Errno: r.Errno, InstallSet: true, Install: r.Install,
+			At: int(int32(c.Args[0])), CloseOnExec: r.CloseOnExec,
+		})
+		_ = unix.Close(r.Install)
+	default:
+		reply(session, c, intercept.Reply{Answer: true, Errno: r.Errno})
+	}
+}
+
+// socketName answers what a program asks about a socket whose other end is not what it seems.
+func (s *service) socketName(session intercept.Session, c intercept.Call) {
+	socket, err := session.Descriptor(c, int(int32(c.Args[0])))
+	if err != nil {
+		reply(session, c, intercept.Reply{})
+		return
+	}
+	defer unix.Close(socket)
+	d := s.l.system.net.dialer
+	buffer, length := c.Args[1], c.Args[2]
+	var a dial.Answer
+	switch {
+	case c.Name == "getpeername":
+		a = d.PeerName(socket)
+	case c.Name == "getsockname":
+		a = d.SocketName(socket)
+	case c.Args[2] == unix.SO_PEERNAME:
+		a, buffer, length = d.PeerName(socket), c.Args[3], c.Args[4]
+	default:
+		a, buffer, length = d.SocketError(socket), c.Args[3], c.Args[4]
+		if !a.Native && a.Errno == 0 {
+			a.Addr = binary.NativeEndian.AppendUint32(nil, uint32(a.Value))
+		}
+	}
+	switch {
+	case a.Native:
+		reply(session, c, intercept.Reply{})
+	case a.Errno != 0:
+		reply(session, c, intercept.Reply{Answer: true, Errno: a.Errno})
+	default:
+		reply(session, c, intercept.Reply{Answer: true, Errno: int(give(session, c, buffer, length, a.Addr))})
+	}
+}
+
+// give writes a value into a buffer of the program, cut to its length, and the full length beside it.
+func give(session intercept.Session, c intercept.Call, buffer, length uint64, value []byte) unix.Errno {
+	var n [4]byte
+	if got, err := session.ReadMemory(c, length, n[:]); err != nil || got < 4 {
+		return unix.EFAULT
+	}
+	room := int32(binary.NativeEndian.Uint32(n[:]))
+	if room < 0 {
+		return unix.EINVAL
+	}
+	if cut := value[:min(len(value), int(room))]; len(cut) > 0 && session.WriteMemory(c, buffer, cut) != nil {
+		return unix.EFAULT
+	}
+	binary.NativeEndian.PutUint32(n[:], uint32(len(value)))
+	if session.WriteMemory(c, length, n[:]) != nil {
+		return unix.EFAULT
+	}
+	return 0
+}
+
+// path returns the absolute path that a call names, without following links, or "".
+func (s *service) path(session intercept.Session, c intercept.Call, f fault.Family) string {
+	arg, at := f.Path, f.PathAt
+	if !atCall(c.Name) {
+		arg, at = 0, -1
+	}
+	name, err := intercept.ReadString(session, c, c.Args[arg], pathLimit)
+	if err != nil {
+		return ""
+	}
+	dir := unix.AT_FDCWD
+	if at >= 0 {
+		dir = int(int32(c.Args[at]))
+	}
+	return absolute(session, c, dir, name)
+}

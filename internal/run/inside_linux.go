@@ -1,0 +1,137 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/squallhq/squall/bundle"
+	"github.com/squallhq/squall/event"
+	"github.com/squallhq/squall/internal/check"
+	"github.com/squallhq/squall/internal/inject"
+	"github.com/squallhq/squall/internal/intercept/notify"
+	"github.com/squallhq/squall/internal/launch"
+	"github.com/squallhq/squall/internal/plan"
+	"github.com/squallhq/squall/internal/seed"
+	"github.com/squallhq/squall/internal/vtime"
+	"github.com/squallhq/squall/protocol"
+	"github.com/squallhq/squall/protocol/all"
+	"github.com/squallhq/squall/spec"
+	"github.com/squallhq/squall/verdict"
+)
+
+// Inside runs the leaf of a world's process and returns the process's exit code. ok is false where
+// this process is not one.
+func Inside(loader spec.Loader) (code int, ok bool) {
+	in, ok := launch.Enter()
+	if !ok {
+		return 0, false
+	}
+	if err := inside(in, loader); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2, true
+	}
+	return 0, true
+}
+
+func inside(in *launch.Inside, loader spec.Loader) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	// Programs of the leaf may signal their whole world; its supervisor stays.
+	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE)
+	var job Job
+	if err := json.NewDecoder(in.Control).Decode(&job); err != nil {
+		return fmt.Errorf("run: read the job: %w", err)
+	}
+	out := newFrames(in.Events)
+	out.phase("load")
+	suite, err := loader.Load(ctx, job.Source)
+	if err != nil {
+		return fmt.Errorf("run: load %s again: %w", job.Source, err)
+	}
+	p, err := plan.Make(suite, plan.Options{Seed: seed.Seed(job.Seed)})
+	if err != nil {
+		return err
+	}
+	pl, err := p.Find(job.Leaf)
+	if err != nil {
+		return fmt.Errorf("run: the specification changed while it was run: %w", err)
+	}
+	done, err := lead(ctx, in, job, suite, pl, out)
+	if err != nil {
+		return err
+	}
+	out.send(Frame{Done: &done})
+	return out.flush()
+}
+
+// lead builds the world and runs the leaf in it. A world that cannot be built is a verdict too.
+func lead(ctx context.Context, in *launch.Inside, job Job, suite *spec.Suite, pl *plan.Leaf, out *frames) (Done, error) {
+	clock := vtime.Wall()
+	l := &leaf{
+		plan: pl, job: job, clock: clock, out: out, services: map[string]*service{}, reach: pl.Reach(),
+		log: event.NewLog(clock.Now), clients: map[string]protocol.Client{}, phases: map[string]time.Duration{},
+		props: check.New(check.Properties{Monitors: pl.Monitors, Temporal: pl.Temporal}),
+	}
+	l.log.Sink(func(e event.Event) { out.send(Frame{Event: &e}) })
+	l.system = &system{
+		suite: suite, backend: notify.New(notify.Options{}), inject: inject.New(pl.Seed), find: all.Find,
+	}
+	names := make([]string, len(suite.Services))
+	datagrams := false
+	for i, s := range suite.Services {
+		names[i] = s.Name
+		for _, face := range s.Interfaces {
+			datagrams = datagrams || face.Protocol == "udp"
+		}
+	}
+	layout, err := in.Setup(launch.Config{Hosts: hosts(names)})
+	if err != nil {
+		return l.unbuilt(err), nil
+	}
+	if l.system.net, err = newNetwork(l, in); err != nil {
+		return l.unbuilt(err), nil
+	}
+	l.system.reaper = launch.NewReaper()
+	l.faults = newFaults(l.log, l.system.inject, l.system.net)
+	for _, s := range suite.Services {
+		if s.Dir == "" {
+			s.Dir = filepath.Dir(suite.Source)
+		}
+		l.services[s.Name] = &service{
+			Service: s, l: l, network: l.system.net.spaces[s.Name], sub: l.subscription(s.Name, datagrams),
+		}
+	}
+	done := l.run(ctx)
+	if job.Keep != "" {
+		if err := keep(in, layout); err != nil {
+			l.note(event.Driver, "", err.Error())
+		}
+	}
+	return done, layout.Remove()
+}
+
+// unbuilt is what comes of a leaf whose world could not be built.
+func (l *leaf) unbuilt(err error) Done {
+	why := verdict.Reason{Code: verdict.WorldFailed, Detail: err.Error()}
+	return Done{Leaf: bundle.Leaf{
+		ID: l.plan.ID, Scenario: l.plan.Scenario.Name, Assumption: l.plan.AssumptionName(), Seed: uint64(l.plan.Seed),
+		Verdict: verdict.Verdict{Outcome: verdict.Inconclusive, Reasons: []verdict.Reason{why}},
+	}}
+}
+
+// keep copies what the programs wrote into the directory that the outer process opened for it.
+func keep(in *launch.Inside, layout *launch.Layout) error {
+	dir := in.Extra(0)
+	if dir == nil {
+		return fmt.Errorf("run: keep: no directory was handed in")
+	}
+	defer dir.Close()
+	_, err := layout.CopyChanges(dir)
+	return err
+}

@@ -1,0 +1,175 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/squallhq/squall/bundle"
+	"github.com/squallhq/squall/event"
+	"github.com/squallhq/squall/internal/check"
+	"github.com/squallhq/squall/internal/inject"
+	"github.com/squallhq/squall/internal/intercept"
+	"github.com/squallhq/squall/internal/launch"
+	"github.com/squallhq/squall/internal/plan"
+	"github.com/squallhq/squall/internal/vtime"
+	"github.com/squallhq/squall/protocol"
+	"github.com/squallhq/squall/spec"
+	"github.com/squallhq/squall/verdict"
+)
+
+// bodyTimeout bounds a body where neither the scenario nor the job says.
+const bodyTimeout = 30 * time.Second
+
+// leaf is all state of one run.
+type leaf struct {
+	plan     *plan.Leaf
+	job      Job
+	clock    vtime.Clock
+	log      *event.Log
+	out      *frames
+	system   *system
+	services map[string]*service
+	reach    plan.Reach
+	faults   *faults
+	props    *check.Evaluator
+	judged   int64 // Seq of the last event that props has seen
+	decided  error // set once a property is violated
+	choices  []bundle.ChoiceRecord
+	clients  map[string]protocol.Client
+	phases   map[string]time.Duration
+}
+
+// system is what the services of a leaf share.
+type system struct {
+	suite   *spec.Suite
+	backend intercept.Backend
+	reaper  *launch.Reaper
+	inject  *inject.Engine
+	net     *network
+	find    func(string) (protocol.Protocol, bool)
+}
+
+// errDecided ends a body whose leaf is decided already.
+var errDecided = errors.New("run: a property is violated")
+
+// violated lets the properties see what has come and returns an error once one is violated.
+func (l *leaf) violated() error {
+	if l.decided != nil {
+		return l.decided
+	}
+	events, _ := l.log.Since(l.judged)
+	if len(events) == 0 {
+		return nil
+	}
+	l.judged = events[len(events)-1].Seq
+	if len(l.props.Feed(events...)) > 0 {
+		l.decided = errDecided
+	}
+	return l.decided
+}
+
+func (l *leaf) client(t spec.Target) (protocol.Client, error) {
+	if c, ok := l.clients[t.String()]; ok {
+		return c, nil
+	}
+	s, ok := l.services[t.Service]
+	if !ok {
+		return nil, fmt.Errorf("run: no service %q", t.Service)
+	}
+	p, ok := l.system.find(t.Protocol)
+	if !ok {
+		return nil, fmt.Errorf("run: no protocol %q", t.Protocol)
+	}
+	c := p.Client(s.dialer(t.Port, p.Info().Datagram), t)
+	l.clients[t.String()] = c
+	return c, nil
+}
+
+func choice(name string, i, n int) bundle.ChoiceRecord {
+	return bundle.ChoiceRecord{Name: name, Index: i, Of: n}
+}
+
+// phase begins a phase and ends the one before; the last call has no name.
+func (l *leaf) phase(name string, begun *time.Duration, before string) {
+	now := l.clock.Now()
+	if before != "" {
+		l.phases[before] = now - *begun
+	}
+	*begun = now
+	if name != "" {
+		l.out.phase(name)
+	}
+}
+
+// outcome is how a leaf ended, with what was seen on the way.
+type outcome struct {
+	check.Ending
+	// result is the scenario's result in words.
+	result string
+	// expected and expect tell that an expectation ran and what it said.
+	expected bool
+	expect   error
+	asserted bool
+	// reasons are known beside what the body did: why services did not start.
+	reasons []verdict.Reason
+}
+
+// run carries the leaf out. Whatever happens, it returns a verdict.
+func (l *leaf) run(ctx context.Context) Done {
+	begin := l.clock.Now()
+	mark := begin
+	l.phase("start", &mark, "")
+	end := outcome{Ending: check.Ending{Kind: check.Cut}}
+	if why := l.start(ctx); why != nil {
+		end.Err = &spec.Ended{Code: string(why.Code), Detail: why.Detail, Subject: why.Subject, Position: why.Position}
+	} else {
+		l.phase("body", &mark, "start")
+		end = l.body(ctx)
+	}
+	l.phase("stop", &mark, "body")
+	l.stop()
+	l.phase("", &mark, "stop")
+	return l.done(end, l.clock.Now()-begin)
+}
+
+// body installs the assumption, runs the scenario and its expectation, and lifts everything.
+func (l *leaf) body(ctx context.Context) outcome {
+	timeout := bodyTimeout
+	if t := l.plan.Scenario.Timeout; t > 0 {
+		timeout = t
+	}
+	if l.job.Timeout > 0 {
+		timeout = l.job.Timeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	w := &world{l: l}
+	l.log.Append(event.Driver, event.Body, map[string]any{"phase": "begin", "scenario": l.plan.Scenario.Name})
+	rules, err := l.faults.install(during(l.plan.Rules(), "body"))
+	if err != nil {
+		return outcome{Ending: check.Ending{Kind: check.Cut, Err: &spec.Ended{Code: string(verdict.WorldFailed), Detail: err.Error()}}}
+	}
+	defer rules.Release()
+	result, err := l.plan.Scenario.Body(ctx, w)
+	end := outcome{Ending: ending(ctx, err), result: fmt.Sprint(result)}
+	l.log.Append(event.Driver, event.Body, map[string]any{"phase": "end", "outcome": string(end.Kind)})
+	if end.Kind == check.Returned && l.plan.Expect != nil {
+		end.expect = l.plan.Expect(ctx, w, result)
+		end.expected = true
+		if errors.Is(end.expect, errDecided) {
+			end.expect = nil
+		}
+	}
+	return end
+}
+
+// ending says how a body ended. One that was ended because a property is violated is cut: the
+// violation is reason enough.
+func ending(ctx context.Context, err error) check.Ending {
+	if errors.Is(err, errDecided) {
+		return check.Ending{Kind: check.Halted, Err: nil}
+	}
+	return check.Classify(ctx, err)
+}

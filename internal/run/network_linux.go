@@ -1,0 +1,142 @@
+package run
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/squallhq/squall/bundle"
+	"github.com/squallhq/squall/event"
+	"github.com/squallhq/squall/fault"
+	"github.com/squallhq/squall/internal/launch"
+	"github.com/squallhq/squall/internal/link"
+	"github.com/squallhq/squall/internal/link/dial"
+	"github.com/squallhq/squall/verdict"
+)
+
+// network joins the services' networks: the dialer carries out connects, the links move bytes under
+// the rules in force.
+type network struct {
+	l      *leaf
+	links  *link.Network
+	dialer *dial.Dialer
+	spaces map[string]*launch.Network
+
+	mu sync.Mutex
+	// opened has the event of each connection's connect, the cause of what happens on it.
+	opened map[link.Flow]int64
+}
+
+// newNetwork makes a network for each service.
+func newNetwork(l *leaf, in *launch.Inside) (*network, error) {
+	n := &network{l: l, spaces: map[string]*launch.Network{}, opened: map[link.Flow]int64{}}
+	n.links = link.New(link.Config{Seed: l.plan.Seed, Clock: l.clock, Record: n.record})
+	spaces := map[string]dial.Namespace{}
+	for _, s := range l.system.suite.Services {
+		space, err := in.NewNetwork(s.Name)
+		if err != nil {
+			return nil, err
+		}
+		n.spaces[s.Name], spaces[s.Name] = space, space
+	}
+	var err error
+	n.dialer, err = dial.New(dial.Config{
+		Services: l.system.suite.Services, Namespaces: spaces, Links: n.links, Touched: l.reach.Touches,
+		Clock: l.clock, Observe: n.observe,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("run: network: %w", err)
+	}
+	return n, nil
+}
+
+// observe writes down a connect once it is decided.
+func (n *network) observe(a dial.Attempt) {
+	if a.Code != "" || a.Flow.Server == "" {
+		fields := map[string]any{"address": a.Address.String(), "errno": fault.ErrnoName(a.Errno)}
+		if a.Code == verdict.AmbiguousLocalhost {
+			fields["code"] = string(a.Code)
+		} else {
+			fields["code"] = string(verdict.UndeclaredIOWarning)
+		}
+		fields["message"] = fmt.Sprintf("%s tried to reach %s, which nothing declares; it was refused", a.Flow.Client, a.Address)
+		n.l.log.Append(a.Flow.Client, event.Unmet, fields)
+		return
+	}
+	name := a.Flow.String()
+	fields := map[string]any{
+		"op": "connect", "client": a.Flow.Client, "server": a.Flow.Server, "interface": a.Flow.Interface,
+		"flow": name, "direct": a.Direct,
+	}
+	if a.Errno != 0 && a.Errno != int(unix.EINPROGRESS) {
+		fields["errno"] = fault.ErrnoName(a.Errno)
+	}
+	e := n.l.log.Append(a.Flow.Client, event.Link, fields)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.opened[a.Flow] = e.Seq
+}
+
+// record writes down what happened on a link. It is called with the links' locks held.
+func (n *network) record(r link.Record) {
+	switch r.Op {
+	case link.OpInstalled, link.OpLifted:
+		return // faults says so, for rules of every sort
+	}
+	fields := map[string]any{
+		"op": string(r.Op), "client": r.Flow.Client, "server": r.Flow.Server, "interface": r.Flow.Interface,
+		"flow": r.Flow.String(),
+	}
+	add := func(name string, set bool, v any) {
+		if set {
+			fields[name] = v
+		}
+	}
+	add("direction", r.Direction != "", string(r.Direction))
+	add("bytes", r.Bytes > 0, r.Bytes)
+	add("up", r.Up > 0, r.Up)
+	add("down", r.Down > 0, r.Down)
+	add("errno", r.Errno != "", r.Errno)
+	add("rule", r.Rule != "", r.Rule)
+	add("index", r.Index > 0, r.Index)
+	add("fired", r.Op == link.OpFired, int64(r.Count))
+	causes := []int64{}
+	n.mu.Lock()
+	if seq := n.opened[r.Flow]; seq > 0 {
+		causes = append(causes, seq)
+	}
+	n.mu.Unlock()
+	if r.Rule != "" {
+		causes = append(causes, n.l.faults.since(r.Rule))
+	}
+	n.l.log.Append(r.Flow.Client, event.Link, fields, causes...)
+}
+
+// heal lifts what is in force still, so that services can end in an orderly way.
+func (n *network) heal() {
+	for _, r := range n.links.Matching("", "", "") {
+		n.links.Lift(r.ID)
+	}
+}
+
+func (n *network) decisions() []bundle.Decision { return n.links.Decisions() }
+
+// Install implements actor; it takes link rules only.
+func (n *network) Install(rules ...fault.Rule) error { return n.links.Install(rules...) }
+
+// Lift implements actor.
+func (n *network) Lift(ids ...string) { n.links.Lift(ids...) }
+
+// Fired implements actor.
+func (n *network) Fired(id string) int { return n.links.Fired(id) }
+
+// hosts are the names of the services in the world.
+func hosts(names []string) []launch.HostEntry {
+	out := make([]launch.HostEntry, len(names))
+	for i, name := range names {
+		out[i] = launch.HostEntry{Name: strings.ToLower(name), Addr: dial.ServiceAddr(i + 1)}
+	}
+	return out
+}

@@ -1,0 +1,147 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/squallhq/squall/internal/launch"
+)
+
+// Worlds starts the worlds of a run.
+type Worlds struct{ launcher *launch.Launcher }
+
+// NewWorlds returns a starter of worlds; Close kills what it started.
+func NewWorlds() (*Worlds, error) {
+	l, err := launch.NewLauncher()
+	if err != nil {
+		return nil, fmt.Errorf("run: %w", err)
+	}
+	return &Worlds{launcher: l}, nil
+}
+
+// Close kills every world that still runs.
+func (w *Worlds) Close() { w.launcher.Close() }
+
+// Start runs one leaf in a world of its own and returns when nothing of it is left. When ctx ends the
+// world is killed and the error is ctx's.
+func (w *Worlds) Start(ctx context.Context, job Job, sink Sink) (Done, error) {
+	stderr, complaint, err := newTail()
+	if err != nil {
+		return Done{}, err
+	}
+	mode := launch.ModeNamespaces
+	if job.Shared {
+		mode = launch.ModeShared
+	}
+	config := launch.WorldConfig{Args: []string{"squall-world"}, Env: os.Environ(), Stderr: stderr, Mode: mode}
+	if job.Keep != "" {
+		dir, err := openKeep(job.Keep)
+		if err != nil {
+			return Done{}, err
+		}
+		defer dir.Close()
+		config.Extra = []*os.File{dir}
+	}
+	world, err := w.launcher.StartWorld(ctx, config)
+	stderr.Close()
+	if err != nil {
+		complaint.wait()
+		return Done{}, err
+	}
+	defer world.Close()
+	if err := json.NewEncoder(world.Control).Encode(job); err != nil && ctx.Err() == nil {
+		return Done{}, fmt.Errorf("run: tell the world its job: %w", err)
+	}
+	var done *Done
+	reading := readFrames(world.Events, func(f Frame) {
+		switch {
+		case f.Phase != "":
+			sink.Phase(f.Phase)
+		case f.Event != nil:
+			sink.Event(*f.Event)
+		case f.Log != nil:
+			sink.Log(f.Log.Service, f.Log.Data)
+		case f.Done != nil:
+			done = f.Done
+		}
+	})
+	world.Kill()
+	said := complaint.wait()
+	if err := ctx.Err(); err != nil {
+		return Done{}, err
+	}
+	if done == nil {
+		return Done{}, lost(world, reading, said)
+	}
+	return *done, nil
+}
+
+// openKeep makes the directory that the world copies its files into. The world gets it as a
+// descriptor, since it does not see the place where it lies.
+func openKeep(path string) (*os.File, error) {
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return nil, fmt.Errorf("run: keep: %w", err)
+	}
+	dir, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("run: keep: %w", err)
+	}
+	return dir, nil
+}
+
+func lost(world *launch.World, reading error, said string) error {
+	exit, err := world.Wait()
+	if err == nil {
+		err = reading
+	}
+	text := fmt.Sprintf("run: %%w: exit code %d", exit.Code)
+	if exit.Signal != "" {
+		text = "run: %w: killed by " + exit.Signal
+	}
+	if said != "" {
+		text += ": " + strings.ReplaceAll(said, "%", "%%")
+	}
+	return errors.Join(fmt.Errorf(text, ErrWorldLost), err)
+}
+
+// tail keeps the end of what a world says on its standard error.
+type tail struct {
+	// done is closed when b is complete.
+	done chan struct{}
+	b    []byte
+}
+
+const tailLimit = 8 << 10
+
+func newTail() (*os.File, *tail, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, nil, fmt.Errorf("run: %w", err)
+	}
+	t := &tail{done: make(chan struct{})}
+	go func() {
+		defer close(t.done)
+		defer r.Close()
+		buf := make([]byte, 4096)
+		for {
+			n, err := r.Read(buf)
+			t.b = append(t.b, buf[:n]...)
+			if len(t.b) > tailLimit {
+				t.b = t.b[len(t.b)-tailLimit:]
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return w, t, nil
+}
+
+func (t *tail) wait() string {
+	<-t.done
+	return strings.TrimSpace(string(t.b))
+}

@@ -1,0 +1,177 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/squallhq/squall/bundle"
+	"github.com/squallhq/squall/event"
+	"github.com/squallhq/squall/fault"
+	"github.com/squallhq/squall/internal/check"
+	"github.com/squallhq/squall/verdict"
+)
+
+// stopLimit bounds the end of a leaf, whatever its services do.
+const stopLimit = 20 * time.Second
+
+// during returns the rules that are in force in a phase.
+func during(rules []fault.Rule, phase string) []fault.Rule {
+	var out []fault.Rule
+	for _, r := range rules {
+		if r.During == phase || r.During == "" && phase == "body" {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// start starts the services, each once those that it depends on are ready. It returns why the leaf
+// cannot go on, or nil.
+func (l *leaf) start(ctx context.Context) *verdict.Reason {
+	if rules := during(l.plan.Rules(), "start"); len(rules) > 0 {
+		if _, err := l.faults.install(rules); err != nil {
+			return &verdict.Reason{Code: verdict.WorldFailed, Detail: err.Error()}
+		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ready := map[string]chan struct{}{}
+	for _, s := range l.system.suite.Services {
+		ready[s.Name] = make(chan struct{})
+	}
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var first *verdict.Reason
+	for _, decl := range l.system.suite.Services {
+		s := l.services[decl.Name]
+		wg.Go(func() {
+			for _, d := range s.DependsOn {
+				select {
+				case <-ready[d]:
+				case <-ctx.Done():
+					return
+				}
+			}
+			err := s.launch(ctx)
+			if err == nil {
+				err = s.ready(ctx)
+			}
+			if err == nil {
+				close(ready[s.Name])
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if first == nil {
+				first = s.notReady(err)
+			}
+			cancel()
+		})
+	}
+	wg.Wait()
+	return first
+}
+
+// stop ends the services, dependants first, and reads their output to the end.
+func (l *leaf) stop() {
+	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
+	defer cancel()
+	for _, c := range l.clients {
+		_ = c.Close()
+	}
+	l.system.net.heal()
+	for _, layer := range l.layers() {
+		var wg sync.WaitGroup
+		for _, s := range layer {
+			wg.Go(func() { s.stop(ctx) })
+		}
+		wg.Wait()
+	}
+}
+
+// layers returns the services in the order of stopping: first those that nothing depends on.
+func (l *leaf) layers() [][]*service {
+	depth := map[string]int{}
+	var visit func(name string) int
+	visit = func(name string) int {
+		if d, ok := depth[name]; ok {
+			return d
+		}
+		d := 0
+		for _, other := range l.services {
+			if slices.Contains(other.DependsOn, name) {
+				d = max(d, visit(other.Name)+1)
+			}
+		}
+		depth[name] = d
+		return d
+	}
+	var out [][]*service
+	for _, decl := range l.system.suite.Services {
+		d := visit(decl.Name)
+		for len(out) <= d {
+			out = append(out, nil)
+		}
+		out[d] = append(out[d], l.services[decl.Name])
+	}
+	return out
+}
+
+// done judges the leaf.
+func (l *leaf) done(end outcome, duration time.Duration) Done {
+	_ = l.violated()
+	reasons, warnings, records := l.props.Finish(end.Ending)
+	for _, r := range records {
+		l.log.Append(event.Driver, event.Property, map[string]any{
+			"name": r.Name, "result": r.Result, "message": r.Message, "witness": r.Witness,
+		})
+	}
+	in := check.Input{
+		Ending: end.Ending, Expected: end.expected, Expect: end.expect, Asserted: end.asserted,
+		Reasons: slices.Concat(end.reasons, reasons), Warnings: warnings, Records: records, Events: l.log.All(),
+	}
+	rules := l.faults.records()
+	for _, r := range rules {
+		in.Rules = append(in.Rules, check.Rule{RuleRecord: r, Why: l.why(r)})
+	}
+	v := check.Judge(in)
+	decisions := slices.Concat(l.system.inject.Decisions(), l.system.net.decisions())
+	events := l.log.All()
+	return Done{
+		Decisions: decisions,
+		Leaf: bundle.Leaf{
+			ID: l.plan.ID, Scenario: l.plan.Scenario.Name, Assumption: l.plan.AssumptionName(),
+			Seed: uint64(l.plan.Seed), Verdict: v, Duration: duration, Phases: l.phases, Rules: rules,
+			Properties: records, Choices: l.choices, Result: end.result, Level: "L1", Events: len(events),
+			Trace: check.Hash(check.NormalForm(events, decisions)),
+		},
+	}
+}
+
+// why says why a rule never fired, as far as the log knows.
+func (l *leaf) why(r bundle.RuleRecord) string {
+	if r.Fired > 0 {
+		return ""
+	}
+	rule, ok := l.faults.rule(r.ID)
+	if !ok {
+		return ""
+	}
+	if rule.Syscall != nil {
+		return fmt.Sprintf("%s made no such call while the fault was in force", rule.Syscall.Service)
+	}
+	n := 0
+	for _, e := range l.log.All() {
+		if e.Kind == event.Link && e.String("op") == "connect" &&
+			rule.Link.Pair.Matches(e.String("client"), e.String("server"), e.String("interface")) {
+			n++
+		}
+	}
+	if n == 0 {
+		return fmt.Sprintf("no connection %s in this leaf", r.Target)
+	}
+	return fmt.Sprintf("%d connections %s, but nothing passed that it acts on while it was in force", n, r.Target)
+}

@@ -1,0 +1,264 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/squallhq/squall/event"
+	"github.com/squallhq/squall/internal/intercept"
+	"github.com/squallhq/squall/internal/launch"
+	"github.com/squallhq/squall/protocol"
+	"github.com/squallhq/squall/spec"
+	"github.com/squallhq/squall/verdict"
+)
+
+// stopTimeout is how long after SIGTERM a service gets SIGKILL where it does not say.
+const stopTimeout = 2 * time.Second
+
+// service is a running service. Its process may be another one after a restart.
+type service struct {
+	*spec.Service
+	l       *leaf
+	network *launch.Network
+	sub     intercept.Subscription
+
+	mu      sync.Mutex
+	process *process
+	// paused is set between pause and resume; a paused process cannot end by itself.
+	paused bool
+}
+
+// process is one run of a service's program.
+type process struct {
+	session intercept.Session
+	// exited receives once and is closed; exit is valid after that.
+	exited chan struct{}
+	exit   launch.Exit
+	// expected is set before we end it ourselves.
+	expected atomic.Bool
+	// outputs waits for the readers of its output, served for the answering of its calls.
+	outputs, served sync.WaitGroup
+}
+
+// launch starts the program. It does not wait for it to be ready.
+func (s *service) launch(ctx context.Context) error {
+	stdout, stdoutW, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("run: %s: %w", s.Name, err)
+	}
+	defer stdoutW.Close()
+	stderr, stderrW, err := os.Pipe()
+	if err != nil {
+		stdout.Close()
+		return fmt.Errorf("run: %s: %w", s.Name, err)
+	}
+	defer stderrW.Close()
+	p := &process{exited: make(chan struct{})}
+	var exit <-chan launch.Exit
+	_, exit, err = s.l.system.reaper.Spawn(func() (int, error) {
+		p.session, err = s.l.system.backend.Start(ctx, s.command(stdoutW, stderrW), s.sub)
+		if err != nil {
+			return 0, err
+		}
+		return p.session.Pid(), nil
+	})
+	if err != nil {
+		stdout.Close()
+		stderr.Close()
+		return err
+	}
+	s.mu.Lock()
+	s.process = p
+	s.mu.Unlock()
+	s.l.log.Append(s.Name, event.Lifecycle, map[string]any{"phase": "started", "pid": int64(p.session.Pid())})
+	p.served.Go(func() { s.serve(p) })
+	sink := func(b []byte) { s.l.out.send(Frame{Log: &LogChunk{Service: s.Name, Data: slices.Clone(b)}}) }
+	p.outputs.Go(func() { follow(stdout, s.Name, event.Stdout, s.l.log, sink) })
+	p.outputs.Go(func() { follow(stderr, s.Name, event.Stderr, s.l.log, sink) })
+	go s.reap(p, exit)
+	return nil
+}
+
+func (s *service) command(stdout, stderr *os.File) spec.Process {
+	return spec.Process{
+		Path: s.Binary, Args: append([]string{s.Binary}, s.Args...), Env: s.environment(), Dir: s.Dir,
+		Stdin: -1, Stdout: int(stdout.Fd()), Stderr: int(stderr.Fd()),
+		NetNS: s.network.FD(), DropCaps: os.Geteuid() != 0,
+	}
+}
+
+// environment is small and the same everywhere, so that a spec says what its programs need.
+func (s *service) environment() []string {
+	env := map[string]string{
+		"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"HOME": "/tmp", "TMPDIR": "/tmp", "LANG": "C.UTF-8", "SQUALL": "1", "SQUALL_SERVICE": s.Name,
+	}
+	maps.Copy(env, s.Env)
+	out := make([]string, 0, len(env))
+	for _, k := range slices.Sorted(maps.Keys(env)) {
+		out = append(out, k+"="+env[k])
+	}
+	return out
+}
+
+func (s *service) reap(p *process, exit <-chan launch.Exit) {
+	p.exit = <-exit
+	fields := map[string]any{"phase": "exited", "code": int64(p.exit.Code), "expected": p.expected.Load()}
+	if p.exit.Signal != "" {
+		fields["signal"] = p.exit.Signal
+	}
+	s.l.log.Append(s.Name, event.Lifecycle, fields)
+	close(p.exited)
+}
+
+func (s *service) current() *process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.process
+}
+
+// ready waits until the service answers.
+func (s *service) ready(ctx context.Context) error {
+	timeout := time.Duration(0)
+	if s.Health != nil {
+		timeout = s.Health.Timeout
+	}
+	p := s.current()
+	if err := await(ctx, s.l.clock, probeFor(s.Service, s.network), timeout, p.exited); err != nil {
+		return err
+	}
+	s.l.log.Append(s.Name, event.Lifecycle, map[string]any{"phase": "ready"})
+	return nil
+}
+
+// notReady turns the error of launch or ready into a reason.
+func (s *service) notReady(err error) *verdict.Reason {
+	r := &verdict.Reason{Code: verdict.ServiceNotReady, Subject: s.Name, Detail: s.Name + ": " + err.Error(), Position: s.Position}
+	if s.Health != nil && s.Health.Position != "" {
+		r.Position = s.Health.Position
+	}
+	p := s.current()
+	switch {
+	case p == nil:
+		r.Code, r.Position = verdict.ServiceNotStarted, s.Position
+	case errors.Is(err, errEnded):
+		r.Code, r.Position = verdict.ServiceCrashed, s.Position
+		r.Detail = fmt.Sprintf("%s ended with %s before it was ready", s.Name, exitText(p.exit))
+	case errors.Is(err, context.Canceled):
+		r.Code = verdict.Interrupted
+	}
+	return r
+}
+
+func exitText(e launch.Exit) string {
+	if e.Signal != "" {
+		return e.Signal
+	}
+	return "exit code " + strconv.Itoa(e.Code)
+}
+
+// stop ends the service's processes and reads its output to the end.
+func (s *service) stop(ctx context.Context) {
+	p := s.current()
+	if p == nil {
+		return
+	}
+	p.expected.Store(true)
+	_ = s.act(ctx, spec.Resume)
+	grace := s.StopTimeout
+	if grace == 0 {
+		grace = stopTimeout
+	}
+	exited := make(chan launch.Exit, 1)
+	go func() {
+		<-p.exited
+		exited <- p.exit
+	}()
+	_, forced, err := s.l.system.reaper.Stop(ctx, s.l.clock, p.session.Pid(), s.network, exited, grace)
+	if forced {
+		s.l.log.Append(s.Name, event.Lifecycle, map[string]any{"phase": "stopped", "forced": true})
+	}
+	if err != nil {
+		s.l.log.Append(s.Name, event.Note, map[string]any{"message": err.Error()})
+	}
+	p.outputs.Wait()
+	_ = p.session.Close()
+	p.served.Wait()
+}
+
+// act does something to the service's processes.
+func (s *service) act(ctx context.Context, a spec.Action) error {
+	p := s.current()
+	if p == nil {
+		return fmt.Errorf("run: %s %s: it is not running", a, s.Name)
+	}
+	signals := map[spec.Action]unix.Signal{spec.Kill: unix.SIGKILL, spec.Pause: unix.SIGSTOP, spec.Resume: unix.SIGCONT}
+	if a == spec.Restart {
+		return s.restart(ctx)
+	}
+	sig, ok := signals[a]
+	if !ok {
+		return fmt.Errorf("run: %s: unknown action %q", s.Name, a)
+	}
+	s.mu.Lock()
+	if a == spec.Resume && !s.paused {
+		s.mu.Unlock()
+		return nil
+	}
+	s.paused = a == spec.Pause
+	s.mu.Unlock()
+	if a == spec.Kill {
+		p.expected.Store(true)
+	}
+	if err := s.l.system.reaper.KillGroup(p.session.Pid(), sig); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("run: %s %s: %w", a, s.Name, err)
+	}
+	s.l.log.Append(s.Name, event.Lifecycle, map[string]any{"phase": string(a)})
+	if a == spec.Kill {
+		<-p.exited
+	}
+	return nil
+}
+
+// restart ends the program and starts it again, with the files as it left them.
+func (s *service) restart(ctx context.Context) error {
+	s.stop(ctx)
+	if err := s.launch(ctx); err != nil {
+		return err
+	}
+	return s.ready(ctx)
+}
+
+// dialer connects the scenario's clients to a port of the service, inside its own network.
+func (s *service) dialer(port int, datagram bool) protocol.Dialer {
+	kind := "tcp"
+	if datagram {
+		kind = "udp"
+	}
+	return func(ctx context.Context) (net.Conn, error) {
+		return dialLocal(ctx, s.network, kind, strconv.Itoa(port))
+	}
+}
+
+// dialLocal tries 127.0.0.1 and then ::1, as a program that asks for localhost does.
+func dialLocal(ctx context.Context, n dialing, kind, port string) (net.Conn, error) {
+	conn, err := n.Dial(ctx, kind, net.JoinHostPort("127.0.0.1", port))
+	if err == nil || !errors.Is(err, unix.ECONNREFUSED) {
+		return conn, err
+	}
+	if conn, err6 := n.Dial(ctx, kind, net.JoinHostPort("::1", port)); err6 == nil {
+		return conn, nil
+	}
+	return nil, err
+}

@@ -1,0 +1,91 @@
+package run
+
+import (
+	"context"
+	"time"
+
+	"github.com/squallhq/squall/event"
+	"github.com/squallhq/squall/internal/vtime"
+)
+
+// view is the log as the body sees it. Each wait lets the properties see what has come, so that a
+// violated one ends the body early.
+type view struct {
+	log   *event.Log
+	clock vtime.Clock
+	// check returns an error once a property is violated.
+	check func() error
+	// yield is called around waits, see baton.
+	baton *baton
+}
+
+func (v view) All() []event.Event { return v.log.All() }
+
+func (v view) Note(message string) {
+	v.log.Append(event.Driver, event.Note, map[string]any{"message": message})
+}
+
+func (v view) Await(ctx context.Context, match func(event.Event) (bool, error)) (event.Event, error) {
+	var seen int64
+	for {
+		events, changed := v.log.Since(seen)
+		for _, e := range events {
+			ok, err := match(e)
+			if ok || err != nil {
+				return e, err
+			}
+			seen = e.Seq
+		}
+		if err := v.check(); err != nil {
+			return event.Event{}, err
+		}
+		v.baton.give()
+		select {
+		case <-changed:
+			v.baton.take()
+		case <-ctx.Done():
+			v.baton.take()
+			return event.Event{}, ctx.Err()
+		}
+	}
+}
+
+func (v view) AwaitStable(ctx context.Context, quiet time.Duration, ignore func(event.Event) (bool, error)) error {
+	seen := int64(v.log.Len())
+	for {
+		still, err := v.quiet(ctx, &seen, quiet, ignore)
+		if still || err != nil {
+			return err
+		}
+	}
+}
+
+// quiet waits until the time has passed without an event that counts, or for the first that does.
+func (v view) quiet(ctx context.Context, seen *int64, d time.Duration, ignore func(event.Event) (bool, error)) (bool, error) {
+	done, stop := v.clock.After(d)
+	defer stop()
+	for {
+		events, changed := v.log.Since(*seen)
+		for _, e := range events {
+			*seen = e.Seq
+			skip, err := ignore(e)
+			if err != nil {
+				return false, err
+			}
+			if !skip {
+				return false, v.check()
+			}
+		}
+		v.baton.give()
+		select {
+		case <-changed:
+			v.baton.take()
+		case <-done:
+			v.baton.take()
+			return true, v.check()
+		case <-ctx.Done():
+			v.baton.take()
+			return false, ctx.Err()
+		}
+	}
+}

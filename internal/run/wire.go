@@ -1,0 +1,119 @@
+// Package run carries out one leaf.
+//
+// The outer process (Start) gives a Job to a process of its own inside a fresh
+// world. That process (Inside) builds the suite again, starts the services
+// under supervision, runs the scenario's body against them, judges what
+// happened, and streams Frames back. All state of a leaf lives in that process
+// and ends with it.
+package run
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/squallhq/squall/bundle"
+	"github.com/squallhq/squall/event"
+)
+
+// Job is what a world is asked to do.
+type Job struct {
+	// Source is given to the loader.
+	Source string `json:"source"`
+	// Leaf is the leaf's ID.
+	Leaf string `json:"leaf"`
+	// Seed is the run's seed, not the leaf's.
+	Seed uint64 `json:"seed"`
+	// Timeout replaces the scenario's where it is not 0.
+	Timeout time.Duration `json:"timeout_ns,omitempty"`
+	// Keep is a directory outside into which the world's files are copied at the end; "" for none.
+	Keep string `json:"keep,omitempty"`
+	// Shared runs without namespaces, on the host's network and files.
+	Shared bool `json:"shared,omitempty"`
+}
+
+// Frame is one message from a world. Exactly one field is set.
+type Frame struct {
+	// Phase tells what the leaf is at: load, start, body, stop.
+	Phase string       `json:"phase,omitempty"`
+	Event *event.Event `json:"event,omitempty"`
+	Log   *LogChunk    `json:"log,omitempty"`
+	Done  *Done        `json:"done,omitempty"`
+}
+
+// LogChunk is output of a service, as it came.
+type LogChunk struct {
+	Service string `json:"service"`
+	Data    []byte `json:"data"`
+}
+
+// Done is the last frame.
+type Done struct {
+	Leaf      bundle.Leaf       `json:"leaf"`
+	Decisions []bundle.Decision `json:"decisions,omitempty"`
+}
+
+// Sink takes what a leaf reports while it runs. Each function is called from one goroutine.
+type Sink struct {
+	Phase func(phase string)
+	Event func(event.Event)
+	Log   func(service string, p []byte)
+}
+
+// ErrWorldLost is wrapped by the error of a world that ended without a verdict.
+var ErrWorldLost = errors.New("the leaf's supervisor ended without a verdict")
+
+// frames writes frames to the outer process; safe for concurrent use.
+type frames struct {
+	mu  sync.Mutex
+	w   *bufio.Writer
+	enc *json.Encoder
+	err error
+}
+
+func newFrames(w io.Writer) *frames {
+	b := bufio.NewWriterSize(w, 64<<10)
+	return &frames{w: b, enc: json.NewEncoder(b)}
+}
+
+// send queues a frame; flush hands over what is queued. An error stays: the outer process is gone.
+func (f *frames) send(frame Frame) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err == nil {
+		f.err = f.enc.Encode(frame)
+	}
+}
+
+func (f *frames) flush() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err == nil {
+		f.err = f.w.Flush()
+	}
+	return f.err
+}
+
+func (f *frames) phase(name string) {
+	f.send(Frame{Phase: name})
+	_ = f.flush()
+}
+
+// readFrames hands each frame to sink until the stream ends. A stream that is cut in the middle of
+// a frame is an error: its leaf is not complete.
+func readFrames(r io.Reader, sink func(Frame)) error {
+	dec := json.NewDecoder(bufio.NewReaderSize(r, 256<<10))
+	for {
+		var f Frame
+		if err := dec.Decode(&f); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("run: read from world: %w", err)
+		}
+		sink(f)
+	}
+}

@@ -1,0 +1,125 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/squallhq/squall/event"
+	"github.com/squallhq/squall/fault"
+	"github.com/squallhq/squall/internal/vtime"
+	"github.com/squallhq/squall/spec"
+	"github.com/squallhq/squall/verdict"
+)
+
+// bodyLimit is how much of an answer's body stands in the log.
+const bodyLimit = 2048
+
+// world is spec.World over a running leaf. A copy with a baton of its own belongs to each branch.
+type world struct {
+	l     *leaf
+	baton *baton
+}
+
+// enter is called by each World method before it does something that takes time; the function that
+// it returns, after. Properties are evaluated here, in the body's own goroutine, so that their code
+// never runs beside the body's.
+func (w *world) enter() (leave func(), err error) {
+	if err := w.l.violated(); err != nil {
+		return nil, err
+	}
+	w.baton.give()
+	return w.baton.take, nil
+}
+
+func (w *world) Call(ctx context.Context, t spec.Target, op spec.Operation) (spec.Response, error) {
+	client, err := w.l.client(t)
+	if err != nil {
+		return spec.Response{}, err
+	}
+	leave, err := w.enter()
+	if err != nil {
+		return spec.Response{}, err
+	}
+	sent := w.l.log.Append(event.Driver, event.StepSend, map[string]any{
+		"target": t.String(), "protocol": t.Protocol, "method": op.Method, "args": maps.Clone(op.Args),
+	})
+	if op.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, op.Timeout)
+		defer cancel()
+	}
+	begin := w.l.clock.Now()
+	resp, err := client.Do(ctx, op)
+	leave()
+	if err != nil {
+		return resp, fmt.Errorf("%s: %s.%s: %w", op.Position, t, op.Method, err)
+	}
+	resp.Duration = w.l.clock.Now() - begin
+	resp.Event = w.l.log.Append(event.Driver, event.StepRecv, received(t, op, resp), sent.Seq).Seq
+	return resp, w.l.violated()
+}
+
+func received(t spec.Target, op spec.Operation, r spec.Response) map[string]any {
+	f := map[string]any{
+		"target": t.String(), "method": op.Method, "ok": r.OK, "status": int64(r.Status),
+		"body": r.Body[:min(len(r.Body), bodyLimit)], "duration_ms": r.Duration.Milliseconds(),
+	}
+	if r.Error != "" {
+		f["error"] = r.Error
+	}
+	return f
+}
+
+func (w *world) Inject(_ context.Context, rules ...fault.Rule) (spec.Active, error) {
+	if err := w.l.violated(); err != nil {
+		return nil, err
+	}
+	for _, r := range rules {
+		if why := w.l.reach.Allows(r); why != "" {
+			return nil, &spec.Ended{Code: string(verdict.NotSubscribed), Detail: why, Subject: r.ID, Position: r.Position}
+		}
+	}
+	return w.l.faults.install(rules)
+}
+
+func (w *world) Act(ctx context.Context, name string, a spec.Action) error {
+	s, ok := w.l.services[name]
+	if !ok {
+		return fmt.Errorf("run: %s: no service %q", a, name)
+	}
+	leave, err := w.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return s.act(ctx, a)
+}
+
+func (w *world) Choose(name string, n int) (int, error) {
+	if n <= 0 {
+		return 0, fmt.Errorf("run: choose %q: there are no options", name)
+	}
+	i := w.l.plan.Seed.IntN(n, 0, "choose", name)
+	w.l.choices = append(w.l.choices, choice(name, i, n))
+	w.l.log.Append(event.Driver, event.Choice, map[string]any{"name": name, "index": int64(i), "of": int64(n)})
+	return i, nil
+}
+
+func (w *world) Events() spec.View {
+	return view{log: w.l.log, clock: w.l.clock, check: w.l.violated, baton: w.baton}
+}
+
+func (w *world) Sleep(ctx context.Context, d time.Duration) error {
+	leave, err := w.enter()
+	if err != nil {
+		return err
+	}
+	err = vtime.Sleep(ctx, w.l.clock, d)
+	leave()
+	return errors.Join(err, w.l.violated())
+}
+
+func (w *world) End(e spec.Ended) error { return &e }

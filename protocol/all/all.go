@@ -1,0 +1,32 @@
+// Package all is the one list of protocols.
+package all
+
+import (
+	"github.com/squallhq/squall/protocol"
+	"github.com/squallhq/squall/protocol/http"
+	"github.com/squallhq/squall/protocol/tcp"
+)
+
+// List returns every protocol.
+func List() []protocol.Protocol {
+	return []protocol.Protocol{http.Protocol{}, tcp.Protocol{}}
+}
+
+// Infos returns the description of every protocol.
+func Infos() []protocol.Info {
+	var out []protocol.Info
+	for _, p := range List() {
+		out = append(out, p.Info())
+	}
+	return out
+}
+
+// Find returns the protocol of a name.
+func Find(name string) (protocol.Protocol, bool) {
+	for _, p := range List() {
+		if p.Info().Name == name {
+			return p, true
+		}
+	}
+	return nil, false
+}

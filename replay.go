@@ -1,0 +1,196 @@
+package squall
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/squallhq/squall/bundle"
+	"github.com/squallhq/squall/internal/replay"
+	"github.com/squallhq/squall/spec"
+	"github.com/squallhq/squall/verdict"
+)
+
+// ReplayOptions say what of a bundle to run again.
+type ReplayOptions struct {
+	// Leaves are beginnings of leaf IDs; none means those that are not PASS, or all if all are.
+	Leaves []string
+	// All runs every leaf.
+	All bool
+	// SpecDir is where the programs are that the specification names by relative paths; "" means
+	// where they were when the bundle was made.
+	SpecDir string
+	// Observe is as in Options.
+	Observe func(Progress)
+}
+
+// Replayed is what came of a replay.
+type Replayed struct {
+	Leaves []ReplayedLeaf
+	// Warnings name what is not as it was: another kernel, another program.
+	Warnings []string
+}
+
+// ReplayedLeaf is one leaf, as it was and as it is.
+type ReplayedLeaf struct {
+	Recorded, Got bundle.Leaf
+	// Divergence is "" where the replay did the same; else the first difference, in words.
+	Divergence string
+}
+
+// Replay runs leaves of a bundle again, with the specification in it, and compares.
+func Replay(ctx context.Context, l spec.Loader, path string, o ReplayOptions) (*Replayed, error) {
+	b, err := bundle.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close()
+	chosen, err := chosenLeaves(b.Verdicts().Leaves, o)
+	if err != nil {
+		return nil, err
+	}
+	source, clean, err := unpackSpec(b, o.SpecDir)
+	if err != nil {
+		return nil, err
+	}
+	defer clean()
+	dir, err := os.MkdirTemp("", "squall-replay-")
+	if err != nil {
+		return nil, fmt.Errorf("squall: replay: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	seed := b.Manifest().Seed
+	options := Options{Seed: &seed, Observe: o.Observe}
+	if err := options.apply(b.Replay().Args); err != nil {
+		return nil, err
+	}
+	for _, leaf := range chosen {
+		options.Tests = append(options.Tests, leaf.ID)
+	}
+	p, err := makePlan(ctx, l, source, options)
+	if err != nil {
+		return nil, err
+	}
+	got, err := execute(ctx, p, dir, options)
+	if err != nil {
+		return nil, err
+	}
+	again, err := bundle.Open(got.Bundle)
+	if err != nil {
+		return nil, err
+	}
+	defer again.Close()
+	out := &Replayed{Warnings: replay.Warnings(b.Manifest(), again.Manifest())}
+	for _, leaf := range chosen {
+		r, err := compareLeaf(b, again, leaf)
+		if err != nil {
+			return nil, err
+		}
+		out.Leaves = append(out.Leaves, r)
+	}
+	return out, nil
+}
+
+func compareLeaf(b, again *bundle.Reader, leaf bundle.Leaf) (ReplayedLeaf, error) {
+	now, ok := again.Leaf(leaf.ID)
+	if !ok {
+		return ReplayedLeaf{}, fmt.Errorf("squall: replay: leaf %s is not in the specification any more", leaf.ID)
+	}
+	before, err := b.Events(leaf.ID)
+	if err != nil {
+		return ReplayedLeaf{}, err
+	}
+	after, err := again.Events(leaf.ID)
+	if err != nil {
+		return ReplayedLeaf{}, err
+	}
+	return ReplayedLeaf{Recorded: leaf, Got: now, Divergence: replay.Compare(
+		replay.Record{Leaf: leaf, Events: before, Decisions: b.Replay().Decisions[leaf.ID]},
+		replay.Record{Leaf: now, Events: after, Decisions: again.Replay().Decisions[leaf.ID]},
+	)}, nil
+}
+
+// chosenLeaves returns the leaves that the options name. A leaf that was interrupted has nothing to
+// be compared with.
+func chosenLeaves(leaves []bundle.Leaf, o ReplayOptions) ([]bundle.Leaf, error) {
+	var out []bundle.Leaf
+	for _, prefix := range o.Leaves {
+		i := slices.IndexFunc(leaves, func(l bundle.Leaf) bool { return strings.HasPrefix(l.ID, prefix) })
+		if i < 0 || prefix == "" {
+			return nil, fmt.Errorf("squall: replay: the bundle has no leaf %q", prefix)
+		}
+		out = append(out, leaves[i])
+	}
+	if len(out) > 0 {
+		return out, nil
+	}
+	for _, l := range leaves {
+		if o.All || l.Verdict.Outcome != verdict.Pass {
+			out = append(out, l)
+		}
+	}
+	if len(out) == 0 {
+		out = leaves
+	}
+	out = slices.DeleteFunc(slices.Clone(out), func(l bundle.Leaf) bool {
+		return len(l.Verdict.Reasons) > 0 && l.Verdict.Reasons[0].Code == verdict.Interrupted
+	})
+	if len(out) == 0 {
+		return nil, errors.New("squall: replay: no leaf of the bundle was run to its end")
+	}
+	return out, nil
+}
+
+// unpackSpec returns where the specification of a bundle can be loaded from. Where it lies unchanged
+// at its old place, that is there; else its files go to a directory of their own, beside links to
+// whatever else the old place has, so that relative paths of programs still lead to them.
+func unpackSpec(b *bundle.Reader, dir string) (source string, clean func(), err error) {
+	files, err := b.SpecFiles()
+	if err != nil {
+		return "", nil, err
+	}
+	if dir == "" {
+		dir = b.Manifest().Environment["spec_dir"]
+	}
+	name := b.Manifest().Source
+	if dir != "" && unchanged(dir, files) {
+		return filepath.Join(dir, name), func() {}, nil
+	}
+	tmp, err := os.MkdirTemp("", "squall-spec-")
+	if err != nil {
+		return "", nil, fmt.Errorf("squall: replay: %w", err)
+	}
+	clean = func() { os.RemoveAll(tmp) }
+	for _, f := range files {
+		path := filepath.Join(tmp, f.Path)
+		if !filepath.IsLocal(f.Path) {
+			clean()
+			return "", nil, fmt.Errorf("squall: replay: %s lies outside the specification's directory and was changed since", f.Path)
+		}
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, f.Content, 0o644)); err != nil {
+			clean()
+			return "", nil, fmt.Errorf("squall: replay: %w", err)
+		}
+	}
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		// What the bundle brought stays; a link over it fails and is not needed.
+		_ = os.Symlink(filepath.Join(dir, e.Name()), filepath.Join(tmp, e.Name()))
+	}
+	return filepath.Join(tmp, name), clean, nil
+}
+
+func unchanged(dir string, files []bundle.File) bool {
+	for _, f := range files {
+		now, err := os.ReadFile(filepath.Join(dir, f.Path))
+		if err != nil || !bytes.Equal(now, f.Content) {
+			return false
+		}
+	}
+	return len(files) > 0
+}

@@ -1,0 +1,312 @@
+package squall
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	goruntime "runtime"
+	"strconv"
+	"strings"
+
+	"github.com/squallhq/squall/bundle"
+	"github.com/squallhq/squall/event"
+	"github.com/squallhq/squall/internal/check"
+	"github.com/squallhq/squall/internal/plan"
+	"github.com/squallhq/squall/internal/run"
+	"github.com/squallhq/squall/internal/vtime"
+	"github.com/squallhq/squall/spec"
+	"github.com/squallhq/squall/verdict"
+)
+
+// Run runs the leaves of a suite and writes the evidence. An error means that there is no verdict at
+// all; a run that ctx ends keeps what is decided and says that it is not complete.
+func Run(ctx context.Context, l spec.Loader, source string, o Options) (*Result, error) {
+	p, err := makePlan(ctx, l, source, o)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := newRunDir(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	result, err := execute(ctx, p, dir, o)
+	if err != nil {
+		// A directory without a bundle would only mislead.
+		_ = os.RemoveAll(dir)
+		return nil, err
+	}
+	return result, nil
+}
+
+// execute runs a plan into an empty directory.
+func execute(ctx context.Context, p *plan.Plan, dir string, o Options) (*Result, error) {
+	clock := vtime.Wall()
+	path := filepath.Join(dir, "run.squall")
+	w, err := bundle.Create(path, bundle.NewRedactor(secrets(p.Suite)))
+	if err != nil {
+		return nil, err
+	}
+	defer w.Abort()
+	record := p.Record()
+	if err := w.Plan(record); err != nil {
+		return nil, err
+	}
+	for _, f := range p.Suite.Files {
+		if err := w.SpecFile(f.Path, f.Content); err != nil {
+			return nil, err
+		}
+	}
+	w.Replay(bundle.Replay{Source: record.Source, Args: replayArgs(o)})
+	if err := writeJSON(filepath.Join(dir, "plan.json"), record); err != nil {
+		return nil, err
+	}
+	r := &runner{plan: p, record: record, options: o, bundle: w, dir: dir}
+	complete, err := r.run(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m := bundle.Manifest{
+		Tool: "squall " + Version(), CreatedAt: vtime.Date().UTC(), Complete: complete,
+		Seed: uint64(p.Seed), Source: record.Source, Environment: environment(p.Suite),
+	}
+	m.Summary.Duration = clock.Now()
+	if err := w.Close(m); err != nil {
+		return nil, err
+	}
+	return open(dir, path)
+}
+
+// open reads a bundle back: what a run returns is what stands in its evidence.
+func open(dir, path string) (*Result, error) {
+	b, err := bundle.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close()
+	return &Result{Dir: dir, Bundle: path, Plan: b.Plan(), Verdicts: b.Verdicts(), Manifest: b.Manifest()}, nil
+}
+
+// runner runs the leaves of a plan, some at a time.
+type runner struct {
+	plan    *plan.Plan
+	record  bundle.Plan
+	options Options
+	bundle  *bundle.Writer
+	dir     string
+	worlds  *run.Worlds
+}
+
+// finished is a leaf that has run.
+type finished struct {
+	index  int
+	done   run.Done
+	writer *bundle.LeafWriter
+	err    error
+}
+
+// run runs the leaves. complete is false where some did not run to their end.
+func (r *runner) run(ctx context.Context) (complete bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if r.worlds, err = run.NewWorlds(); err != nil {
+		return false, err
+	}
+	defer r.worlds.Close()
+	updates := make(chan Progress, 64)
+	results := make(chan finished)
+	next := make(chan int)
+	go func() {
+		defer close(next)
+		for i := range r.plan.Leaves {
+			select {
+			case next <- i:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	workers := r.jobs()
+	ended := make(chan struct{})
+	for range workers {
+		go func() {
+			for i := range next {
+				results <- r.leaf(ctx, i, updates)
+			}
+			ended <- struct{}{}
+		}()
+	}
+	r.observe(Progress{Plan: &r.record})
+	c := newCollector(r)
+	for workers > 0 {
+		select {
+		case u := <-updates:
+			r.observe(u)
+		case f := <-results:
+			c.add(f)
+			if c.err != nil || r.options.FailFast && c.failed {
+				cancel()
+			}
+		case <-ended:
+			workers--
+		}
+	}
+	return c.finish(), c.err
+}
+
+func (r *runner) jobs() int {
+	n := r.options.Jobs
+	if n <= 0 {
+		n = goruntime.NumCPU()
+	}
+	if r.options.Shared {
+		return 1
+	}
+	return min(n, len(r.plan.Leaves))
+}
+
+func (r *runner) observe(p Progress) {
+	if r.options.Observe != nil {
+		r.options.Observe(p)
+	}
+}
+
+// leaf runs one leaf in a world of its own and records what comes from it.
+func (r *runner) leaf(ctx context.Context, i int, updates chan<- Progress) finished {
+	pl := r.record.Leaves[i]
+	f := finished{index: i}
+	f.writer, f.err = r.bundle.Leaf(pl.ID)
+	if f.err != nil {
+		return f
+	}
+	var writing error
+	sink := run.Sink{
+		Phase: func(phase string) { updates <- Progress{Leaf: pl, Phase: phase} },
+		Event: func(e event.Event) { writing = errors.Join(writing, f.writer.Event(e)) },
+		Log:   func(service string, p []byte) { writing = errors.Join(writing, f.writer.Log(service, p)) },
+	}
+	job := run.Job{
+		Source: r.plan.Suite.Source, Leaf: pl.ID, Seed: uint64(r.plan.Seed),
+		Timeout: r.options.Timeout, Shared: r.options.Shared,
+	}
+	if r.options.Keep {
+		job.Keep = filepath.Join(r.dir, "files", pl.ID)
+	}
+	f.done, f.err = r.worlds.Start(ctx, job, sink)
+	if writing != nil {
+		f.err = writing
+	}
+	return f
+}
+
+// secrets are the values that must not stand in a bundle: those of variables whose names say so.
+func secrets(s *spec.Suite) []string {
+	var out []string
+	for _, svc := range s.Services {
+		for name, value := range svc.Env {
+			if bundle.SecretName(name) && len(value) >= 4 {
+				out = append(out, value)
+			}
+		}
+	}
+	return out
+}
+
+func replayArgs(o Options) []string {
+	var args []string
+	if o.Timeout > 0 {
+		args = append(args, "--timeout="+o.Timeout.String())
+	}
+	if o.Shared {
+		args = append(args, "--shared-network")
+	}
+	return args
+}
+
+// collector puts finished leaves into the bundle. A leaf waits for its baseline: without a baseline
+// that works there is no PASS.
+type collector struct {
+	r         *runner
+	baselines map[string]verdict.Verdict
+	waiting   map[string][]finished
+	decided   int
+	failed    bool
+	err       error
+}
+
+func newCollector(r *runner) *collector {
+	return &collector{r: r, baselines: map[string]verdict.Verdict{}, waiting: map[string][]finished{}}
+}
+
+func (c *collector) add(f finished) {
+	pl := c.r.record.Leaves[f.index]
+	if f.err != nil {
+		f.writer.Abort()
+		if !errors.Is(f.err, context.Canceled) && c.err == nil {
+			c.err = fmt.Errorf("squall: leaf %s (%s/%s): %w", pl.ID, pl.Scenario, pl.Assumption, f.err)
+		}
+		return
+	}
+	if pl.Assumption == plan.Baseline {
+		c.baselines[pl.Scenario] = f.done.Leaf.Verdict
+		c.put(f)
+		for _, waiting := range c.waiting[pl.Scenario] {
+			c.put(waiting)
+		}
+		delete(c.waiting, pl.Scenario)
+		return
+	}
+	if _, known := c.baselines[pl.Scenario]; known {
+		c.put(f)
+		return
+	}
+	c.waiting[pl.Scenario] = append(c.waiting[pl.Scenario], f)
+}
+
+func (c *collector) put(f finished) {
+	leaf := f.done.Leaf
+	if leaf.Assumption != plan.Baseline {
+		leaf.Verdict = check.WithBaseline(leaf.Verdict, c.baselines[leaf.Scenario], leaf.Scenario)
+	}
+	if err := f.writer.Close(leaf, f.done.Decisions); err != nil {
+		if c.err == nil {
+			c.err = err
+		}
+		return
+	}
+	c.failed = c.failed || leaf.Verdict.Outcome == verdict.Fail
+	c.decided++
+	c.r.observe(Progress{Leaf: c.r.record.Leaves[f.index], Phase: "done", Done: &leaf})
+}
+
+// finish reports whether every leaf was decided. Leaves whose baseline never ended cannot be judged
+// and count as not run.
+func (c *collector) finish() bool {
+	for _, waiting := range c.waiting {
+		for _, f := range waiting {
+			f.writer.Abort()
+		}
+	}
+	return c.decided == len(c.r.record.Leaves)
+}
+
+// environment says where a run took place, as far as it may matter for what came of it.
+func environment(s *spec.Suite) map[string]string {
+	env := map[string]string{
+		"os": goruntime.GOOS, "arch": goruntime.GOARCH, "cpus": strconv.Itoa(goruntime.NumCPU()),
+		"kernel": kernelRelease(), "user": "ordinary",
+	}
+	if os.Geteuid() == 0 {
+		env["user"] = "root"
+	}
+	for _, svc := range s.Services {
+		if sum, err := fileHash(svc.Binary); err == nil {
+			env["binary:"+svc.Name] = sum
+		}
+	}
+	if dir, err := filepath.Abs(filepath.Dir(s.Source)); err == nil && !strings.Contains(dir, "\n") {
+		env["spec_dir"] = dir
+	}
+	return env
+}
