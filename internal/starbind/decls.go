@@ -108,7 +108,7 @@ func (ld *loader) finish() *spec.Suite {
 	}
 	for _, s := range d.scenarios {
 		s.decl.Monitors, s.decl.Temporal = s.hooks.settle()
-		s.decl.MayInject = ld.reachOf(s.fn)
+		s.decl.MayInject = ld.reachOf(append([]starlark.Callable{s.fn}, s.expects...)...)
 		suite.Scenarios = append(suite.Scenarios, s.decl)
 	}
 	for _, a := range d.assumptions {

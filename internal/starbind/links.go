@@ -71,7 +71,7 @@ func linkEntries() []entry {
 			do:      doPartitionStop,
 		},
 		entry{
-			name: "link", phases: atLoad | inBody,
+			name: "link", phases: atLoad | inBody, reach: injectsLink,
 			doc:     "names the connections from one service to another, or to one of its interfaces.",
 			example: `latency("200ms", on = link(api, db.pg))`,
 			params: []param{

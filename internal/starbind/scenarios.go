@@ -138,8 +138,16 @@ func declareScenario(c *call) (starlark.Value, error) {
 		opaque: opaque{"scenario", fmt.Sprintf("scenario(%q)", name)}, decl: decl, fn: fn,
 		hooks: c.hooks(), at: c.site.span(),
 	}
+	s.judged(arg[starlark.Callable](c, "expect"))
 	ld.decls.scenarios = append(ld.decls.scenarios, s)
 	return s, nil
+}
+
+// judged notes a function that judges results of the scenario: it may inject too.
+func (s *scenario) judged(fn starlark.Callable) {
+	if fn != nil {
+		s.expects = append(s.expects, fn)
+	}
 }
 
 func declareMatrix(c *call) (starlark.Value, error) {
@@ -177,10 +185,12 @@ func (c *call) matrixCells(m *matrix) {
 			c.errorf(given.at, "", "scenario %q is named twice", s.decl.Name)
 		default:
 			m.decl.Scenarios = append(m.decl.Scenarios, s.decl)
+			s.judged(arg[starlark.Callable](c, "default_expect"))
 		}
 	}
 	for _, given := range argList[cell](c, "overrides") {
 		if key, ok := c.cellKey(m, given); ok {
+			c.cellScenario(given).judged(given.expect)
 			m.decl.Overrides[key] = c.env.loader.expectOf(given.expect, placeOf(given.at.start).String())
 		}
 	}

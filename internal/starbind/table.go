@@ -49,6 +49,8 @@ const (
 	injectsRules
 	// injectsPartition is partition and partition_start: the two services tell.
 	injectsPartition
+	// injectsLink is link: a rule on it may be passed to fault on any way.
+	injectsLink
 )
 
 // entry is one builtin. Binding, checks, messages and the reference page come from it.

@@ -215,14 +215,15 @@ type assumption struct {
 // scenario is a declared scenario as a value.
 type scenario struct {
 	opaque
-	decl  *spec.Scenario
-	fn    starlark.Callable
-	hooks hooks
-	at    span
+	decl *spec.Scenario
+	fn   starlark.Callable
+	// expects are the functions that judge its results, here and in matrices.
+	expects []starlark.Callable
+	hooks   hooks
+	at      span
 }
 
-// monitorValue and temporalValue are properties as values. Passed to something, they hold there;
-// otherwise they hold everywhere.
+// hooks are the properties that something carries.
 type hooks struct {
 	monitors []*monitorValue
 	temporal []*temporalValue
@@ -231,7 +232,7 @@ type hooks struct {
 // observer is what observe.stdout() returns: streams are decoded without being asked.
 type observer struct{ opaque }
 
-// Attr-less module of functions, such as match and observe.
+// namespace is a module of builtins, such as match and observe.
 type namespace struct {
 	opaque
 	members starlark.StringDict

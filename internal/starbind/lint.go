@@ -1,0 +1,3 @@
+package starbind
+
+func (ld *loader) lint() {}
