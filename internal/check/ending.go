@@ -50,6 +50,10 @@ const (
 	Interrupted EndingKind = "interrupted"
 	// Cut: the leaf ended without its body having a say: a service that did not start, a supervisor lost.
 	Cut EndingKind = "cut"
+	// Decided: the body was ended because a property was violated. The violation is the reason; for
+	// the other properties the trace is cut. It is not among Endings: there is no such leaf without
+	// a violation.
+	Decided EndingKind = "decided"
 )
 
 // Endings returns all endings.
@@ -83,9 +87,9 @@ func Classify(ctx context.Context, err error) Ending {
 	return Ending{Failed, err}
 }
 
-// reason says why an ending is not a PASS; nil for Returned.
+// reason says why an ending is not a PASS; nil for Returned and Decided.
 func (e Ending) reason() *verdict.Reason {
-	if e.Kind == Returned {
+	if e.Kind == Returned || e.Kind == Decided {
 		return nil
 	}
 	// An assertion that was false stays false, however the leaf ended after it.

@@ -14,15 +14,14 @@ import (
 
 // planFlags choose what is run; test, plan and check share them.
 type planFlags struct {
-	Test         []string `help:"Run only what matches: a scenario, scenario/assumption or a leaf's ID; globs; may be repeated." placeholder:"GLOB"`
-	Seed         string   `help:"The seed that governs all chance; a new one if not given." placeholder:"N"`
-	Shard        string   `help:"Run the i-th of n equal parts." placeholder:"I/N"`
-	MaxLeaves    int      `help:"Refuse a plan with more leaves." placeholder:"N" aliases:"max-instances"`
-	MaxInstances int      `hidden:""`
+	Test      []string `help:"Run only what matches: a scenario, scenario/assumption or a leaf's ID; globs; may be repeated." placeholder:"GLOB"`
+	Seed      string   `help:"The seed that governs all chance; a new one if not given." placeholder:"N"`
+	Shard     string   `help:"Run the i-th of n equal parts." placeholder:"I/N"`
+	MaxLeaves int      `help:"Refuse a plan with more leaves." placeholder:"N" aliases:"max-instances"`
 }
 
 func (f planFlags) options() (squall.Options, error) {
-	o := squall.Options{Tests: f.Test, MaxLeaves: max(f.MaxLeaves, f.MaxInstances)}
+	o := squall.Options{Tests: f.Test, MaxLeaves: f.MaxLeaves}
 	if f.Seed != "" {
 		n, err := strconv.ParseUint(f.Seed, 10, 64)
 		if err != nil {

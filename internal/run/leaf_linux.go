@@ -169,7 +169,7 @@ func (l *leaf) body(ctx context.Context) outcome {
 // violation is reason enough.
 func ending(ctx context.Context, err error) check.Ending {
 	if errors.Is(err, errDecided) {
-		return check.Ending{Kind: check.Halted, Err: nil}
+		return check.Ending{Kind: check.Decided}
 	}
 	return check.Classify(ctx, err)
 }
