@@ -3,6 +3,7 @@ package run
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"runtime"
 	"time"
@@ -124,30 +125,32 @@ func (s *service) hold(session intercept.Session, c intercept.Call, call inject.
 // holdCheck is how often a held call is asked whether somebody still waits for it.
 const holdCheck = 50 * time.Millisecond
 
+// carryOut answers a call as decided. What a rule did is written down before the program has it: else
+// what the program does next could stand in the log before its cause.
 func (s *service) carryOut(session intercept.Session, c intercept.Call, call inject.Call, d inject.Decision, held time.Duration) {
-	if d.Verb == inject.Deny {
-		err := session.Reply(c.ID, intercept.Reply{Answer: true, Errno: d.Errno})
-		s.record(call, d, held, err)
-		return
-	}
 	if d.Rule == "" {
 		s.proceed(session, c)
 		return
 	}
 	if !session.Alive(c.ID) {
-		s.record(call, d, held, intercept.ErrGone)
-		return
-	}
-	s.record(call, d, held, nil)
-	s.proceed(session, c)
-}
-
-// record writes down what a rule did to a call, once the program has got it.
-func (s *service) record(call inject.Call, d inject.Decision, held time.Duration, err error) {
-	if err != nil {
 		s.l.system.inject.Undelivered(call, d, held)
 		return
 	}
+	s.record(call, d)
+	if d.Verb != inject.Deny {
+		s.proceed(session, c)
+		return
+	}
+	if err := session.Reply(c.ID, intercept.Reply{Answer: true, Errno: d.Errno}); err != nil {
+		s.l.system.inject.Undelivered(call, d, held)
+		s.l.log.Append(s.Name, event.Note, map[string]any{
+			"message": fmt.Sprintf("%s was interrupted before the answer of %s reached it", call.Name, d.Rule),
+		})
+	}
+}
+
+// record writes down what a rule does to a call.
+func (s *service) record(call inject.Call, d inject.Decision) {
 	fields := map[string]any{
 		"name": call.Name, "pid": int64(call.Thread), "decision": string(d.Verb), "rule": d.Rule, "index": d.Index,
 	}
