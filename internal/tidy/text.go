@@ -65,7 +65,7 @@ func comments(f *File) []Finding {
 // match, so each alternative is broken by a bracket.
 var foreign = regexp.MustCompile(`(proxy|sum)[.]golang\.org|registry[.](npmjs|yarnpkg)\.|\b(files[.]pythonhosted|pypi)[.]org|` +
 	`\bcrates[.]io\b|(deb|security)[.]debian\.org|repo1?[.]maven|` +
-	`/work/[(]?(main|shared|\.library|\.mirror)\b|/[r]oot/|/[h]ome/[a-z]+/`)
+	`/work/[(]?(main|shared|\.library|\.mirror)\b|(^|[^\w])/[r]oot/|(^|[^\w])/[h]ome/[a-z]+/`)
 
 // places wants no registry's host and no path of a machine anywhere.
 func places(t *Tree) []Finding {
