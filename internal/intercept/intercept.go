@@ -54,7 +54,8 @@ type Session interface {
 	// addition the program never ran, ErrClosed after Close.
 	Next() (Call, error)
 	// Reply answers a call; from any goroutine. ErrGone means that the call was withdrawn by a
-	// signal or by the caller's death: it had no effect.
+	// signal or by the caller's death: the answer had no effect. In a narrow race with a signal nil is
+	// returned and the answer is lost as well: the same call of the same thread comes again.
 	Reply(id uint64, r Reply) error
 	// Alive reports whether the call still waits. Check it after reading memory and before acting.
 	Alive(id uint64) bool

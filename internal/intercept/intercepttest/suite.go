@@ -104,7 +104,9 @@ func target(name string, args ...string) spec.Process {
 	if err != nil {
 		panic(err)
 	}
-	return spec.Process{Path: self, Args: append([]string{"target"}, args...), Env: append(os.Environ(), targetVar+"="+name)}
+	return spec.Process{Path: self, Args: append([]string{"target"}, args...), Env: append(os.Environ(), targetVar+"="+name,
+		// Under the race detector a program would sleep for a second before it exits.
+		"GORACE=atexit_sleep_ms=0")}
 }
 
 // command is a program found on the path; its case is skipped where there is none.
