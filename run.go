@@ -27,24 +27,21 @@ func Run(ctx context.Context, l spec.Loader, source string, o Options) (*Result,
 	if err != nil {
 		return nil, err
 	}
-	dir, err := newRunDir(o.Dir)
-	if err != nil {
-		return nil, err
+	base := o.Dir
+	if base == "" {
+		base = runsDir
 	}
-	result, err := execute(ctx, p, dir, o)
-	if err != nil {
-		// A directory without a bundle would only mislead.
-		_ = os.RemoveAll(dir)
-		return nil, err
+	if err := os.MkdirAll(base, 0o755); err != nil {
+		return nil, fmt.Errorf("squall: make %s: %w", base, err)
 	}
-	return result, nil
+	return execute(ctx, p, base, o)
 }
 
-// execute runs a plan into an empty directory.
-func execute(ctx context.Context, p *plan.Plan, dir string, o Options) (*Result, error) {
+// execute runs a plan and puts what came of it into a new directory in base. Until there is a verdict
+// nothing in base has a name, so of a run that was killed nothing is left.
+func execute(ctx context.Context, p *plan.Plan, base string, o Options) (*Result, error) {
 	clock := vtime.Wall()
-	path := filepath.Join(dir, "run.squall")
-	w, err := bundle.Create(path, bundle.NewRedactor(secrets(p.Suite)))
+	w, err := bundle.Create(filepath.Join(base, bundleName), bundle.NewRedactor(secrets(p.Suite)))
 	if err != nil {
 		return nil, err
 	}
@@ -59,10 +56,13 @@ func execute(ctx context.Context, p *plan.Plan, dir string, o Options) (*Result,
 		}
 	}
 	w.Replay(bundle.Replay{Source: record.Source, Args: replayArgs(o)})
-	if err := writeJSON(filepath.Join(dir, "plan.json"), record); err != nil {
-		return nil, err
+	r := &runner{plan: p, record: record, options: o, bundle: w}
+	if o.Keep {
+		// Files are kept as leaves end, so their place is needed from the start.
+		if r.dir, err = newRunDir(base); err != nil {
+			return nil, err
+		}
 	}
-	r := &runner{plan: p, record: record, options: o, bundle: w, dir: dir}
 	complete, err := r.run(ctx)
 	if err != nil {
 		return nil, err
@@ -72,7 +72,29 @@ func execute(ctx context.Context, p *plan.Plan, dir string, o Options) (*Result,
 		Seed: uint64(p.Seed), Source: record.Source, Environment: environment(p.Suite),
 	}
 	m.Summary.Duration = clock.Now()
-	if err := w.Close(m); err != nil {
+	return publish(w, m, record, r.dir, base)
+}
+
+// bundleName is the bundle's name in its run's directory.
+const bundleName = "run.squall"
+
+// publish gives the evidence its place. A directory without a bundle would only mislead, so it is
+// taken away again where the bundle cannot be written.
+func publish(w *bundle.Writer, m bundle.Manifest, record bundle.Plan, dir, base string) (*Result, error) {
+	if dir == "" {
+		var err error
+		if dir, err = newRunDir(base); err != nil {
+			return nil, err
+		}
+	}
+	path := filepath.Join(dir, bundleName)
+	w.At(path)
+	err := w.Close(m)
+	if err == nil {
+		err = writeJSON(filepath.Join(dir, "plan.json"), record)
+	}
+	if err != nil {
+		_ = os.RemoveAll(dir)
 		return nil, err
 	}
 	return open(dir, path)

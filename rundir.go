@@ -15,12 +15,6 @@ const runsDir = ".squall/runs"
 // newRunDir makes the next numbered directory. Two runs at once get two numbers: making a
 // directory either succeeds or fails.
 func newRunDir(base string) (string, error) {
-	if base == "" {
-		base = runsDir
-	}
-	if err := os.MkdirAll(base, 0o755); err != nil {
-		return "", fmt.Errorf("squall: make %s: %w", base, err)
-	}
 	next, err := lastRun(base)
 	if err != nil {
 		return "", err

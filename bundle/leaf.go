@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 
@@ -34,7 +32,7 @@ type LeafWriter struct {
 }
 
 type spoolFile struct {
-	file *os.File
+	file *anonymous
 	buf  *bufio.Writer
 	// partial is the begin of a line whose end has not come.
 	partial []byte
@@ -52,7 +50,7 @@ func (w *Writer) Leaf(id string) (*LeafWriter, error) {
 		return nil, fmt.Errorf("bundle: leaf id %q: only letters, digits, '-' and '_'", id)
 	}
 	l := &LeafWriter{w: w, id: id, logs: map[string]*spoolFile{}}
-	events, err := l.spoolFile("events")
+	events, err := l.spoolFile()
 	if err != nil {
 		return nil, err
 	}
@@ -64,8 +62,8 @@ func (w *Writer) Leaf(id string) (*LeafWriter, error) {
 	return l, nil
 }
 
-func (l *LeafWriter) spoolFile(name string) (*spoolFile, error) {
-	f, err := os.OpenFile(filepath.Join(l.w.spool, l.id+"."+name), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+func (l *LeafWriter) spoolFile() (*spoolFile, error) {
+	f, err := newAnonymous(l.w.dir)
 	if err != nil {
 		return nil, fmt.Errorf("bundle: leaf %s: %w", l.id, err)
 	}
@@ -107,7 +105,7 @@ func (l *LeafWriter) Log(service string, p []byte) error {
 	s := l.logs[service]
 	if s == nil {
 		var err error
-		if s, err = l.spoolFile("log." + service); err != nil {
+		if s, err = l.spoolFile(); err != nil {
 			return l.fail(err)
 		}
 		l.logs[service] = s
@@ -189,7 +187,6 @@ func (l *LeafWriter) Abort() {
 func (l *LeafWriter) discard() {
 	remove := func(s *spoolFile) {
 		s.file.Close()
-		os.Remove(s.file.Name())
 	}
 	remove(l.events)
 	for _, s := range l.logs {

@@ -25,12 +25,12 @@ const (
 	replayName   = "replay.json"
 )
 
-// Writer writes a bundle. What it writes lies in a hidden directory beside the destination until
-// Close has put everything in order, so that no file of the destination's name is ever incomplete.
-// It is safe for concurrent use.
+// Writer writes a bundle. What it writes lies in files without a name until Close has put everything
+// in order: no file of the destination's name is ever incomplete, and of a process that was killed
+// nothing is left. It is safe for concurrent use.
 type Writer struct {
 	path     string
-	spool    string
+	dir      string
 	redactor *Redactor
 
 	mu      sync.Mutex
@@ -48,33 +48,35 @@ type Writer struct {
 type sink interface {
 	io.WriteCloser
 	Sync() error
+	publish(path string) error
 }
 
 // Create begins a bundle that will be at path. A nil redactor hides what looks like a secret by
 // its name only.
 func Create(path string, r *Redactor) (*Writer, error) {
-	return create(path, r, func(name string) (sink, error) {
-		return os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	})
+	return create(path, r, func(dir string) (sink, error) { return newAnonymous(dir) })
 }
 
-func create(path string, r *Redactor, open func(string) (sink, error)) (*Writer, error) {
+func create(path string, r *Redactor, open func(dir string) (sink, error)) (*Writer, error) {
 	if r == nil {
 		r = NewRedactor(nil)
 	}
-	spool, err := os.MkdirTemp(filepath.Dir(path), "."+filepath.Base(path)+".tmp-*")
+	dir := filepath.Dir(path)
+	f, err := open(dir)
 	if err != nil {
-		return nil, fmt.Errorf("bundle: create %s: %w", path, err)
-	}
-	f, err := open(filepath.Join(spool, "bundle.zip"))
-	if err != nil {
-		os.RemoveAll(spool)
 		return nil, fmt.Errorf("bundle: create %s: %w", path, err)
 	}
 	return &Writer{
-		path: path, spool: spool, redactor: r, file: f, zip: zip.NewWriter(f),
+		path: path, dir: dir, redactor: r, file: f, zip: zip.NewWriter(f),
 		leaves: map[string]Leaf{}, members: map[string]Member{},
 	}, nil
+}
+
+// At changes where Close puts the bundle; it must be on the file system that Create was given.
+func (w *Writer) At(path string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.path = path
 }
 
 // Plan records what is to be run. It must be called once, before Close.
@@ -211,7 +213,6 @@ func (w *Writer) abort() {
 	}
 	w.done = true
 	w.file.Close()
-	os.RemoveAll(w.spool)
 }
 
 // verdicts returns the leaves in the plan's order.
@@ -245,11 +246,8 @@ func (w *Writer) publish() error {
 	if err := w.file.Sync(); err != nil {
 		return w.fail("sync", err)
 	}
-	if err := w.file.Close(); err != nil {
-		return w.fail("close", err)
-	}
-	if err := os.Rename(filepath.Join(w.spool, "bundle.zip"), w.path); err != nil {
-		return w.fail("rename", err)
+	if err := w.file.publish(w.path); err != nil {
+		return w.fail("publish", err)
 	}
 	// The name itself has to reach the disk too; not every file system can sync a directory.
 	if dir, err := os.Open(filepath.Dir(w.path)); err == nil {
