@@ -1,18 +1,19 @@
-// Package all is the one list of protocols.
+// Package all is the one list of wire protocols.
 package all
 
 import (
 	"github.com/squallhq/squall/protocol"
 	"github.com/squallhq/squall/protocol/http"
 	"github.com/squallhq/squall/protocol/tcp"
+	"github.com/squallhq/squall/protocol/udp"
 )
 
-// List returns every protocol.
+// List returns every protocol, by name.
 func List() []protocol.Protocol {
-	return []protocol.Protocol{http.Protocol{}, tcp.Protocol{}}
+	return []protocol.Protocol{http.Protocol{}, tcp.Protocol{}, udp.Protocol{}}
 }
 
-// Infos returns the description of every protocol.
+// Infos describes every protocol.
 func Infos() []protocol.Info {
 	var out []protocol.Info
 	for _, p := range List() {
