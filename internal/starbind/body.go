@@ -112,8 +112,11 @@ func (ld *loader) scriptError(err error) *ScriptError {
 	return out
 }
 
-// runtimeSpan widens the position of a call to the name of what is called.
+// runtimeSpan widens the position of a call to the name of what is called, that of a load to its file.
 func (ld *loader) runtimeSpan(pos syntax.Position) span {
+	if load := ld.index.loads[placeOf(pos)]; load != nil {
+		return spanOf(load.Module)
+	}
 	if call := ld.index.calls[placeOf(pos)]; call != nil {
 		return spanOf(call.Fn)
 	}

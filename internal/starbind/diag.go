@@ -106,12 +106,16 @@ func sorted(list []Diagnostic, order func(file string) int) []Diagnostic {
 func nearest(name string, candidates []string) string {
 	fold := func(s string) string { return strings.ToLower(strings.ReplaceAll(s, "_", "")) }
 	want := fold(name)
-	best, bestDistance := "", (utf8.RuneCountInString(want)+1)/2
+	n := utf8.RuneCountInString(want)
+	best, bestDistance := "", (n+1)/2
+	if n == 2 {
+		bestDistance = 2 // two letters swapped, or one left out
+	}
 	for _, c := range candidates {
 		got := fold(c)
 		d := distance([]rune(want), []rune(got))
-		// A name that goes on where this one stops is a likely abbreviation.
-		if len(want) >= 3 && strings.HasPrefix(got, want) {
+		// One of the two is likely an abbreviation of the other.
+		if len(want) >= 3 && strings.HasPrefix(got, want) || len(got) >= 2 && strings.HasPrefix(want, got) {
 			d = min(d, 1)
 		}
 		if d < bestDistance {

@@ -31,10 +31,11 @@ func (p place) String() string { return fmt.Sprintf("%s:%d:%d", p.file, p.line, 
 type index struct {
 	calls map[place]*syntax.CallExpr
 	funcs map[place]syntax.Node
+	loads map[place]*syntax.LoadStmt
 }
 
 func newIndex() *index {
-	return &index{calls: map[place]*syntax.CallExpr{}, funcs: map[place]syntax.Node{}}
+	return &index{calls: map[place]*syntax.CallExpr{}, funcs: map[place]syntax.Node{}, loads: map[place]*syntax.LoadStmt{}}
 }
 
 func (x *index) add(f *syntax.File) {
@@ -46,6 +47,8 @@ func (x *index) add(f *syntax.File) {
 			x.funcs[placeOf(n.Def)] = n
 		case *syntax.LambdaExpr:
 			x.funcs[placeOf(n.Lambda)] = n
+		case *syntax.LoadStmt:
+			x.loads[placeOf(n.Load)] = n
 		}
 		return true
 	})

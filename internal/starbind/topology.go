@@ -114,7 +114,7 @@ func topologyEntries(ld *loader) []entry {
 			do:      func(*call) (starlark.Value, error) { return &observer{opaque{"decoder", "json"}}, nil },
 		},
 		{
-			name: "determinism", phases: atLoad, pure: true,
+			name: "determinism", phases: atLoad,
 			doc:     "declares how reproducible runs must be. L0 and L1 are what every run gives; higher levels are refused.",
 			example: `determinism(level = "L1")`,
 			params:  []param{{name: "level", kind: aLevel(), required: true, doc: `"L0" or "L1"`}},
