@@ -9,6 +9,8 @@ import (
 	goruntime "runtime"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/squallhq/squall/bundle"
 	"github.com/squallhq/squall/event"
@@ -71,6 +73,10 @@ func execute(ctx context.Context, p *plan.Plan, base string, o Options) (*Result
 		Tool: "squall " + Version(), CreatedAt: vtime.Date().UTC(), Complete: complete,
 		Seed: uint64(p.Seed), Source: record.Source, Environment: environment(p.Suite),
 	}
+	m.Environment["world"] = "namespaces"
+	if o.Shared || r.refused.Load() {
+		m.Environment["world"] = "shared network and files, one leaf at a time"
+	}
 	m.Summary.Duration = clock.Now()
 	return publish(w, m, record, r.dir, base)
 }
@@ -118,6 +124,10 @@ type runner struct {
 	bundle  *bundle.Writer
 	dir     string
 	worlds  *run.Worlds
+	// refused is set once the machine has refused namespaces; alone is held by the leaf that uses
+	// the machine's own network.
+	refused atomic.Bool
+	alone   sync.Mutex
 }
 
 // finished is a leaf that has run.
@@ -182,9 +192,6 @@ func (r *runner) jobs() int {
 	if n <= 0 {
 		n = goruntime.NumCPU()
 	}
-	if r.options.Shared {
-		return 1
-	}
 	return min(n, len(r.plan.Leaves))
 }
 
@@ -215,11 +222,26 @@ func (r *runner) leaf(ctx context.Context, i int, updates chan<- Progress) finis
 	if r.options.Keep {
 		job.Keep = filepath.Join(r.dir, "files", pl.ID)
 	}
-	f.done, f.err = r.worlds.Start(ctx, job, sink)
+	f.done, f.err = r.start(ctx, job, sink)
 	if writing != nil {
 		f.err = writing
 	}
 	return f
+}
+
+// start runs a leaf in namespaces or, where the machine refuses those, one at a time without.
+func (r *runner) start(ctx context.Context, job run.Job, sink run.Sink) (run.Done, error) {
+	if !job.Shared && !r.refused.Load() {
+		done, err := r.worlds.Start(ctx, job, sink)
+		if !errors.Is(err, run.ErrNoNamespaces) {
+			return done, err
+		}
+		r.refused.Store(true)
+	}
+	r.alone.Lock()
+	defer r.alone.Unlock()
+	job.Shared = true
+	return r.worlds.Start(ctx, job, sink)
 }
 
 // secrets are the values that must not stand in a bundle: those of variables whose names say so.

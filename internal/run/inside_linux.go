@@ -94,6 +94,10 @@ func lead(ctx context.Context, in *launch.Inside, job Job, suite *spec.Suite, pl
 	if err != nil {
 		return l.unbuilt(err), nil
 	}
+	l.system.temp = "/tmp"
+	if in.Mode == launch.ModeShared {
+		l.system.temp = layout.Temp
+	}
 	if l.system.net, err = newNetwork(l, in); err != nil {
 		return l.unbuilt(err), nil
 	}

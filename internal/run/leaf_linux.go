@@ -12,6 +12,7 @@ import (
 	"github.com/squallhq/squall/internal/inject"
 	"github.com/squallhq/squall/internal/intercept"
 	"github.com/squallhq/squall/internal/launch"
+	"github.com/squallhq/squall/internal/link"
 	"github.com/squallhq/squall/internal/plan"
 	"github.com/squallhq/squall/internal/vtime"
 	"github.com/squallhq/squall/protocol"
@@ -49,6 +50,8 @@ type system struct {
 	inject  *inject.Engine
 	net     *network
 	find    func(string) (protocol.Protocol, bool)
+	// temp is a directory that is the leaf's own, whatever the world is made of.
+	temp string
 }
 
 // errDecided ends a body whose leaf is decided already.
@@ -149,7 +152,7 @@ func (l *leaf) body(ctx context.Context) outcome {
 	l.log.Append(event.Driver, event.Body, map[string]any{"phase": "begin", "scenario": l.plan.Scenario.Name})
 	rules, err := l.faults.install(during(l.plan.Rules(), "body"))
 	if err != nil {
-		return outcome{Ending: check.Ending{Kind: check.Cut, Err: &spec.Ended{Code: string(verdict.WorldFailed), Detail: err.Error()}}}
+		return outcome{Ending: check.Ending{Kind: check.Cut, Err: uninstallable(err)}}
 	}
 	defer rules.Release()
 	result, err := l.plan.Scenario.Body(ctx, w)
@@ -163,6 +166,14 @@ func (l *leaf) body(ctx context.Context) outcome {
 		}
 	}
 	return end
+}
+
+// uninstallable says why a rule could not be put in force.
+func uninstallable(err error) *spec.Ended {
+	if errors.Is(err, link.ErrNeedsOwnedNetwork) {
+		return &spec.Ended{Code: string(verdict.NeedsNamespaces), Detail: err.Error()}
+	}
+	return &spec.Ended{Code: string(verdict.WorldFailed), Detail: err.Error()}
 }
 
 // ending says how a body ended. One that was ended because a property is violated is cut: the

@@ -2,6 +2,7 @@ package run
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/squallhq/squall/internal/launch"
 	"github.com/squallhq/squall/internal/link"
 	"github.com/squallhq/squall/internal/link/dial"
+	"github.com/squallhq/squall/spec"
 	"github.com/squallhq/squall/verdict"
 )
 
@@ -23,6 +25,8 @@ type network struct {
 	links  *link.Network
 	dialer *dial.Dialer
 	spaces map[string]*launch.Network
+	// numbers replaces name:port by address:port; nil where the world has names of its own.
+	numbers *strings.Replacer
 
 	mu sync.Mutex
 	// opened has the event of each connection's connect, the cause of what happens on it.
@@ -32,6 +36,9 @@ type network struct {
 // newNetwork makes a network for each service.
 func newNetwork(l *leaf, in *launch.Inside) (*network, error) {
 	n := &network{l: l, spaces: map[string]*launch.Network{}, opened: map[link.Flow]int64{}}
+	if in.Mode == launch.ModeShared {
+		n.numbers = numbers(l.system.suite.Services)
+	}
 	n.links = link.New(link.Config{Seed: l.plan.Seed, Clock: l.clock, Record: n.record})
 	spaces := map[string]dial.Namespace{}
 	for _, s := range l.system.suite.Services {
@@ -131,6 +138,25 @@ func (n *network) Lift(ids ...string) { n.links.Lift(ids...) }
 
 // Fired implements actor.
 func (n *network) Fired(id string) int { return n.links.Fired(id) }
+
+// numeric makes the addresses of declared interfaces numeric where nothing resolves their names.
+func (n *network) numeric(text string) string {
+	if n.numbers == nil {
+		return text
+	}
+	return n.numbers.Replace(text)
+}
+
+func numbers(services []*spec.Service) *strings.Replacer {
+	var pairs []string
+	for i, s := range services {
+		for _, face := range s.Interfaces {
+			port := strconv.Itoa(face.Port)
+			pairs = append(pairs, s.Name+":"+port, dial.ServiceAddr(i+1).String()+":"+port)
+		}
+	}
+	return strings.NewReplacer(pairs...)
+}
 
 // hosts are the names of the services in the world.
 func hosts(names []string) []launch.HostEntry {

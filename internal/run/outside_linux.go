@@ -11,6 +11,9 @@ import (
 	"github.com/squallhq/squall/internal/launch"
 )
 
+// ErrNoNamespaces is wrapped by Start's error where the machine refuses namespaces.
+var ErrNoNamespaces = launch.ErrNoNamespaces
+
 // Worlds starts the worlds of a run.
 type Worlds struct{ launcher *launch.Launcher }
 

@@ -33,7 +33,8 @@ func during(rules []fault.Rule, phase string) []fault.Rule {
 func (l *leaf) start(ctx context.Context) *verdict.Reason {
 	if rules := during(l.plan.Rules(), "start"); len(rules) > 0 {
 		if _, err := l.faults.install(rules); err != nil {
-			return &verdict.Reason{Code: verdict.WorldFailed, Detail: err.Error()}
+			why := uninstallable(err)
+			return &verdict.Reason{Code: verdict.Code(why.Code), Detail: why.Detail}
 		}
 	}
 	ctx, cancel := context.WithCancel(ctx)

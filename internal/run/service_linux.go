@@ -91,10 +91,14 @@ func (s *service) launch(ctx context.Context) error {
 }
 
 func (s *service) command(stdout, stderr *os.File) spec.Process {
+	args := []string{s.Binary}
+	for _, a := range s.Args {
+		args = append(args, s.l.system.net.numeric(a))
+	}
 	return spec.Process{
-		Path: s.Binary, Args: append([]string{s.Binary}, s.Args...), Env: s.environment(), Dir: s.Dir,
+		Path: s.Binary, Args: args, Env: s.environment(), Dir: s.Dir,
 		Stdin: -1, Stdout: int(stdout.Fd()), Stderr: int(stderr.Fd()),
-		NetNS: s.network.FD(), DropCaps: os.Geteuid() != 0,
+		NetNS: s.network.FD(), DropCaps: os.Geteuid() != 0, KeepPrivileges: os.Geteuid() == 0,
 	}
 }
 
@@ -102,12 +106,12 @@ func (s *service) command(stdout, stderr *os.File) spec.Process {
 func (s *service) environment() []string {
 	env := map[string]string{
 		"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-		"HOME": "/tmp", "TMPDIR": "/tmp", "LANG": "C.UTF-8", "SQUALL": "1", "SQUALL_SERVICE": s.Name,
+		"HOME": s.l.system.temp, "TMPDIR": s.l.system.temp, "LANG": "C.UTF-8", "SQUALL": "1", "SQUALL_SERVICE": s.Name,
 	}
 	maps.Copy(env, s.Env)
 	out := make([]string, 0, len(env))
 	for _, k := range slices.Sorted(maps.Keys(env)) {
-		out = append(out, k+"="+env[k])
+		out = append(out, k+"="+s.l.system.net.numeric(env[k]))
 	}
 	return out
 }
