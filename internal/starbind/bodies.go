@@ -323,10 +323,6 @@ func doParallel(c *call) (starlark.Value, error) {
 		})
 	}
 	if err := c.env.world.Parallel(c.env.ctx, branches...); err != nil {
-		var script *ScriptError
-		if errors.As(err, &script) {
-			return nil, err
-		}
 		return nil, c.worldly(err)
 	}
 	return starlark.NewList(results), nil

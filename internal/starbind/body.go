@@ -135,6 +135,10 @@ func splitHint(msg string) (message, near string) {
 // run calls a function of a spec on a thread of its own and settles what its error means.
 func (ld *loader) run(e *env, name string, fn starlark.Callable, args ...starlark.Value) (starlark.Value, error) {
 	thread := &starlark.Thread{Name: name, Print: note}
+	if e.phase == inProperty {
+		thread.SetMaxExecutionSteps(defaultMaxSteps)
+		thread.OnMaxSteps = func(t *starlark.Thread) { t.Cancel("the property does not come to an end here") }
+	}
 	e.loader = ld
 	e.attach(thread)
 	stop := context.AfterFunc(e.ctx, func() { thread.Cancel("the time is up") })
@@ -193,8 +197,9 @@ func (c *call) worldly(err error) error {
 		return err
 	}
 	var violation *property.Violation
-	if errors.As(err, &violation) {
-		return err
+	var script *ScriptError
+	if errors.As(err, &violation) || errors.As(err, &script) {
+		return err // of the spec's own code, which the world has called
 	}
 	return &worldError{position: c.site.start().String(), step: c.entry.name, cause: err}
 }

@@ -135,16 +135,14 @@ func (ld *loader) decide(e *env, fn starlark.Callable, args ...starlark.Value) (
 	}
 	b, ok := v.(starlark.Bool)
 	if !ok {
-		return false, fmt.Errorf("%s: %s returned %s; it must return True or False", ld.positionOf(fn), fn.Name(), describe(v))
+		var at span
+		if f, ok := fn.(*starlark.Function); ok {
+			at = span{f.Position(), f.Position()}
+		}
+		message := fmt.Sprintf("%s returned %s; it must return True or False", fn.Name(), describe(v))
+		return false, &ScriptError{Diagnostic: ld.diagnostic(at, "", message), Trace: []string{}}
 	}
 	return bool(b), nil
-}
-
-func (ld *loader) positionOf(fn starlark.Callable) string {
-	if f, ok := fn.(*starlark.Function); ok {
-		return placeOf(f.Position()).String()
-	}
-	return fn.Name()
 }
 
 // aWindow is a pair of borders.
