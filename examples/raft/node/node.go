@@ -54,7 +54,7 @@ func newNode(o options) (*node, error) {
 // tellLeadership prints when this node begins and ceases to lead.
 func (n *node) tellLeadership() {
 	for leads := range n.raft.LeaderCh() {
-		tell("leadership", "leads", leads, "term", n.raft.CurrentTerm())
+		tell("leadership", "leads", leads)
 	}
 }
 
