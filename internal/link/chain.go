@@ -81,6 +81,12 @@ func (c *Chain) Next() (time.Duration, bool) {
 	return at, ok
 }
 
+// resetDue reports whether a Rst has come through all stages by now.
+func (c *Chain) resetDue(now time.Duration) bool {
+	c.run(now)
+	return slices.ContainsFunc(c.out.items, func(o Outcome) bool { return o.Packet.Kind == Rst })
+}
+
 // Bare reports that there are no stages, and nothing on its way.
 func (c *Chain) Bare() bool { return len(c.slots) == 0 && len(c.out.items) == 0 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/squallhq/squall/fault"
@@ -14,7 +15,7 @@ import (
 const (
 	// firstBuffer and lastBuffer are the sizes of a direction's read buffer: it grows while reads fill it.
 	firstBuffer = 16 << 10
-	lastBuffer  = 128 << 10
+	lastBuffer  = 64 << 10
 	// maxHeld bounds what a direction withholds; beyond, the sender feels backpressure.
 	maxHeld = 1 << 20
 )
@@ -22,10 +23,11 @@ const (
 // half is one direction of a stream. While no rule is in force its reader copies by itself; else the
 // reader feeds the chain and a writer delivers.
 type half struct {
-	stream   *stream
-	way      fault.Direction
-	src, dst Conn
-	moved    atomic.Int64
+	stream *stream
+	way    fault.Direction
+	src    source
+	dst    sink
+	moved  atomic.Int64
 	// direct says that the reader may write to dst itself. It is set and cleared under mu.
 	direct atomic.Bool
 	wake   chan struct{}
@@ -40,8 +42,20 @@ type half struct {
 	index   int64
 }
 
+// source is where a half reads, sink where it writes.
+type source struct {
+	Conn
+	*sentinel
+}
+
+type sink struct {
+	Conn
+	*prober
+}
+
 func newHalf(s *stream, way fault.Direction, src, dst Conn) *half {
-	h := &half{stream: s, way: way, src: src, dst: dst, wake: make(chan struct{}, 1), known: map[string]*ruleState{}}
+	h := &half{stream: s, way: way, wake: make(chan struct{}, 1), known: map[string]*ruleState{}}
+	h.src, h.dst = source{src, newSentinel(src)}, sink{dst, newProber(dst)}
 	h.room.L = &h.mu
 	h.chain = NewChain(h.acted)
 	h.direct.Store(true)
@@ -62,7 +76,7 @@ func (h *half) install(r *ruleState) {
 		return
 	}
 	if e.Kind == fault.Bandwidth {
-		narrow(h.src, h.dst, e.BytesPerSecond)
+		narrow(h.src.Conn, h.dst.Conn, e.BytesPerSecond)
 	}
 	h.direct.Store(false)
 	h.rules = append(h.rules, r)
@@ -191,7 +205,7 @@ func (h *half) write(data []byte) bool {
 	}
 	// Counted before, so that who has received them finds them counted.
 	h.moved.Add(int64(len(data)))
-	n, err := h.dst.Write(data)
+	n, err := h.put(data)
 	h.moved.Add(int64(n - len(data)))
 	if err == nil || h.stream.dying.Load() {
 		return true
@@ -199,6 +213,22 @@ func (h *half) write(data []byte) bool {
 	h.stream.reset(opposite(h.way), nil, OpReset)
 	return false
 }
+
+// put writes to dst; where that has to wait, src is watched for a reset meanwhile.
+func (h *half) put(data []byte) (int, error) {
+	n := h.dst.try(data)
+	if n == len(data) {
+		return n, nil
+	}
+	if h.direct.Load() {
+		defer h.src.watch(h.sourceReset)()
+	}
+	m, err := h.dst.Write(data[n:])
+	return n + m, err
+}
+
+// sourceReset is told that src was reset while nobody read from it.
+func (h *half) sourceReset() { h.sourceEnded(syscall.ECONNRESET) }
 
 func opposite(d fault.Direction) fault.Direction {
 	if d == fault.Up {
@@ -211,8 +241,19 @@ func opposite(d fault.Direction) fault.Direction {
 func (h *half) push(p Packet) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for len(p.Data) > 0 && h.chain.Room(maxHeld)-h.writing <= 0 && !h.stream.ended.Load() {
-		h.room.Wait()
+	full := func() bool {
+		return len(p.Data) > 0 && h.chain.Room(maxHeld)-h.writing <= 0 && !h.stream.ended.Load()
+	}
+	if full() {
+		h.mu.Unlock()
+		stop := h.src.watch(h.sourceReset)
+		h.mu.Lock()
+		for full() {
+			h.room.Wait()
+		}
+		h.mu.Unlock()
+		stop()
+		h.mu.Lock()
 	}
 	if h.stream.ended.Load() {
 		return true
@@ -239,10 +280,37 @@ func (h *half) sourceEnded(err error) {
 		h.carryOut(Outcome{Packet: p})
 		return
 	}
-	if p.Kind == Rst {
-		h.stream.dying.Store(true)
+	if p.Kind == Fin {
+		h.push(p)
+		return
 	}
-	h.push(p)
+	if h.stream.dying.CompareAndSwap(false, true) {
+		h.push(p)
+		h.stream.net.running.Go(h.overtake)
+	}
+}
+
+// overtakeTime is how long a RST that has come through the stages lets the writer deliver what is ahead of it.
+const overtakeTime = 10 * time.Millisecond
+
+// overtake carries out a RST that has come through the stages where the writer does not get to it, as it waits
+// for a receiver who does not read.
+func (h *half) overtake() {
+	for due := 0; due < 2; {
+		tick, stop := h.stream.net.cfg.Clock.After(overtakeTime)
+		select {
+		case <-tick:
+		case <-h.stream.severed:
+			stop()
+			return
+		}
+		h.mu.Lock()
+		if h.chain.resetDue(h.now()) {
+			due++
+		}
+		h.mu.Unlock()
+	}
+	h.stream.reset(h.way, nil, OpReset)
 }
 
 // deliver is the writer: it carries out what leaves the chain, each at its time.
@@ -291,7 +359,7 @@ func (h *half) carryOut(o Outcome) {
 		op := OpReset
 		if r != nil && r.rule.Link.Effect.Kind == fault.Cut {
 			op = OpCut
-			flush(h.dst, h.stream.net.cfg.Clock)
+			flush(h.dst.Conn, h.stream.net.cfg.Clock)
 		}
 		h.stream.reset(h.way, r, op)
 	case o.Verb == Finish:

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"slices"
 	"sync"
 	"syscall"
@@ -336,5 +337,43 @@ func TestCopyStaysIntact(t *testing.T) {
 	}
 	if want := sha256.Sum256(data); !bytes.Equal(sum.Sum(nil), want[:]) {
 		t.Error("content changed")
+	}
+}
+
+// A program that resets while its data waits for a reader who does not read: the RST overtakes it.
+func TestResetOvertakesUndeliveredData(t *testing.T) {
+	for _, rules := range [][]fault.Rule{nil, {rule("slow", fault.LinkEffect{Kind: fault.Latency, Delay: time.Millisecond})}} {
+		b := newBench(t, rules...)
+		b.client.SetWriteDeadline(time.Now().Add(200 * time.Millisecond))
+		if _, err := b.client.Write(make([]byte, 64<<20)); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatalf("write: %v", err)
+		}
+		b.client.SetLinger(0)
+		b.client.Close()
+		if r := b.await(t, OpReset); r.Direction != fault.Up || r.Rule != "" {
+			t.Errorf("record %+v", r)
+		}
+		if err := fails(t, b.server); !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("server sees %v", err)
+		}
+	}
+}
+
+// A connection whose both ways ended by FIN is closed for the kernel before all is delivered.
+func TestOrderlyEndIsNoReset(t *testing.T) {
+	b := newBench(t)
+	b.server.CloseWrite()
+	if err := fails(t, b.client); err != io.EOF {
+		t.Fatal(err)
+	}
+	const size = 32 << 20
+	go func() {
+		b.client.Write(make([]byte, size))
+		b.client.Close()
+	}()
+	time.Sleep(200 * time.Millisecond) // until all buffers are full and the relay waits
+	n, err := io.Copy(io.Discard, b.server)
+	if n != size || err != nil {
+		t.Errorf("%d bytes, %v", n, err)
 	}
 }
