@@ -43,7 +43,7 @@ func run(buggy bool) error {
 	if err != nil {
 		return fmt.Errorf("SHOP_SAMPLE_ORDERS: %w", err)
 	}
-	s, err := openStore(getenv("DATA_DIR", "/data"), buggy)
+	s, err := openStore(getenv("DATA_DIR", dataDir()), buggy)
 	if err != nil {
 		return err
 	}
@@ -68,6 +68,17 @@ func run(buggy bool) error {
 		}
 		go serve(c, s)
 	}
+}
+
+// dataDir is /data where that can be written, else a temporary directory.
+func dataDir() string {
+	f, err := os.CreateTemp("/data", ".probe-*")
+	if err != nil {
+		return os.TempDir()
+	}
+	f.Close()
+	os.Remove(f.Name())
+	return "/data"
 }
 
 // serve answers the requests of one connection until it ends.

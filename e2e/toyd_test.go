@@ -1,0 +1,177 @@
+package e2e
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// toyd is the program under test: a server that does what it is told, so that a scenario chooses
+// what a fault gets to see. It listens on each port of its arguments and answers each line by one:
+// "ok ..." or "err ERRNO".
+func toyd(args []string) int {
+	d := &toy{conns: map[string]net.Conn{}}
+	if text := os.Getenv("TOY_SAY"); text != "" {
+		fmt.Println(text)
+	}
+	if code := os.Getenv("TOY_EXIT"); code != "" {
+		n, _ := strconv.Atoi(code)
+		return n
+	}
+	var wg sync.WaitGroup
+	for _, port := range args {
+		l, err := net.Listen("tcp", ":"+port)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		wg.Go(func() { d.accept(l) })
+	}
+	wg.Wait()
+	return 0
+}
+
+type toy struct {
+	mu    sync.Mutex
+	conns map[string]net.Conn
+}
+
+func (d *toy) accept(l net.Listener) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer c.Close()
+			in := bufio.NewScanner(c)
+			in.Buffer(nil, 16<<20)
+			for in.Scan() {
+				fmt.Fprintln(c, d.do(strings.Fields(in.Text())))
+			}
+		}()
+	}
+}
+
+func (d *toy) do(f []string) string {
+	commands := map[string]func([]string) (string, error){
+		"ping":  func([]string) (string, error) { return "pong", nil },
+		"print": func(a []string) (string, error) { fmt.Println(strings.Join(a, " ")); return "", nil },
+		"write": write, "read": read, "fsync": fsync, "uring": uring,
+		"sleep": func(a []string) (string, error) {
+			ms, err := strconv.Atoi(a[0])
+			time.Sleep(time.Duration(ms) * time.Millisecond)
+			return "", err
+		},
+		"exit":  func(a []string) (string, error) { n, _ := strconv.Atoi(a[0]); os.Exit(n); return "", nil },
+		"open":  d.open,
+		"say":   d.say,
+		"blob":  func(a []string) (string, error) { n, err := strconv.Atoi(a[0]); return strings.Repeat("x", n), err },
+		"names": func([]string) (string, error) { h, err := os.ReadFile("/etc/hosts"); return strings.Join(strings.Fields(string(h)), " "), err },
+	}
+	if len(f) == 0 || commands[f[0]] == nil {
+		return "err unknown"
+	}
+	out, err := commands[f[0]](f[1:])
+	if err != nil {
+		return "err " + reason(err)
+	}
+	return strings.TrimSpace("ok " + out)
+}
+
+func write(a []string) (string, error) {
+	f, err := os.OpenFile(a[0], os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	_, err = f.WriteString(strings.Join(a[1:], " ") + "\n")
+	return "", err
+}
+
+func read(a []string) (string, error) {
+	b, err := os.ReadFile(a[0])
+	return strings.TrimSpace(string(b)), err
+}
+
+func fsync(a []string) (string, error) {
+	f, err := os.Open(a[0])
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	return "", f.Sync()
+}
+
+// uring asks for io_uring, by which a program gets past every call that a rule sees.
+func uring([]string) (string, error) {
+	var params [120]byte
+	fd, _, errno := syscall.Syscall(unix.SYS_IO_URING_SETUP, 4, uintptr(bytesAt(params[:])), 0)
+	if errno != 0 {
+		return "", errno
+	}
+	unix.Close(int(fd))
+	return "", nil
+}
+
+// open NAME HOST:PORT makes a connection that later lines use.
+func (d *toy) open(a []string) (string, error) {
+	start := time.Now()
+	c, err := net.DialTimeout("tcp", a[1], 5*time.Second)
+	if err != nil {
+		return "", err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.conns[a[0]] = c
+	return fmt.Sprintf("after %d ms", time.Since(start).Milliseconds()), nil
+}
+
+// say NAME MS LINE sends a line on a connection and waits so long for the answer.
+func (d *toy) say(a []string) (string, error) {
+	d.mu.Lock()
+	c := d.conns[a[0]]
+	d.mu.Unlock()
+	if c == nil {
+		return "", errors.New("no connection")
+	}
+	ms, err := strconv.Atoi(a[1])
+	if err != nil {
+		return "", err
+	}
+	start := time.Now()
+	c.SetDeadline(start.Add(time.Duration(ms) * time.Millisecond))
+	if _, err := fmt.Fprintln(c, strings.Join(a[2:], " ")); err != nil {
+		return "", err
+	}
+	line, err := bufio.NewReader(c).ReadString('\n')
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d bytes after %d ms", len(line), time.Since(start).Milliseconds()), nil
+}
+
+// reason names an error by its errno, so that scenarios can compare it.
+func reason(err error) string {
+	var errno syscall.Errno
+	var timeout net.Error
+	switch {
+	case errors.As(err, &errno):
+		return unix.ErrnoName(errno)
+	case errors.Is(err, io.EOF):
+		return "EOF"
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return "TIMEOUT"
+	}
+	return err.Error()
+}
