@@ -76,6 +76,9 @@ func (d *Dialer) Close() error {
 		return errors.New("dial: closed already")
 	}
 	close(d.quit)
+	for _, sp := range d.spaces {
+		sp.closeFronts()
+	}
 	d.holding.Wait()
 	for _, sp := range d.spaces {
 		sp.close()
@@ -158,16 +161,19 @@ func (d *Dialer) decide(c *call) Result {
 	if c.socket, err = examine(c.Socket); err != nil {
 		return native()
 	}
-	if c.own == nil || (c.socket.domain != unix.AF_INET && c.socket.domain != unix.AF_INET6) {
+	if c.own == nil || !c.socket.internet() {
 		return native()
 	}
 	if c.home = d.byNetns[c.socket.netns]; c.home == nil {
 		return answer(unix.ENETUNREACH)
 	}
-	if c.socket.typ != unix.SOCK_STREAM {
-		return native()
+	switch {
+	case c.socket.typ == unix.SOCK_STREAM:
+		return d.stream(c)
+	case c.udp():
+		return d.datagram(c)
 	}
-	return d.stream(c)
+	return native()
 }
 
 func (d *Dialer) stream(c *call) Result {
@@ -231,14 +237,18 @@ func (d *Dialer) repeat(s facts, e entry, to netip.AddrPort) unix.Errno {
 }
 
 func (d *Dialer) observe(c *call, direct bool, errno unix.Errno, refused bool) {
-	if d.cfg.Observe == nil {
-		return
-	}
 	a := Attempt{Flow: c.flow, Address: c.addr.AddrPort, Direct: direct, Errno: int(errno)}
+	a.Datagram = c.socket.typ == unix.SOCK_DGRAM
 	if refused {
 		a.Flow.Client, a.Code = c.Client, c.route.Code
 	}
-	d.cfg.Observe(a)
+	d.report(a)
+}
+
+func (d *Dialer) report(a Attempt) {
+	if d.cfg.Observe != nil {
+		d.cfg.Observe(a)
+	}
 }
 
 // refuse lets a connect fail. A refusal happens for real, so that it reaches the program in the

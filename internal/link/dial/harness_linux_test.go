@@ -104,12 +104,16 @@ func (n *testNS) Bound(port int) (v4, v6 bool)     { return n.inTable("udp", por
 
 func (n *testNS) inTable(proto string, port int) (v4, v6 bool) {
 	n.do(func() {
-		v4, v6 = find(proto, port), find(proto+"6", port)
+		any6 := find(proto+"6", port, strings.Repeat("0", 32))
+		v4 = any6 || find(proto, port, "00000000") || find(proto, port, "0100007F")
+		v6 = any6 || find(proto+"6", port, strings.Repeat("0", 24)+"01000000")
 	})
 	return v4, v6
 }
 
-func find(table string, port int) bool {
+// find looks for an unconnected socket in one of the kernel's tables. A socket on [::] is taken for one
+// that IPv4 reaches too.
+func find(table string, port int, addr string) bool {
 	f, err := os.Open("/proc/thread-self/net/" + table)
 	if err != nil {
 		return false
@@ -121,7 +125,7 @@ func find(table string, port int) bool {
 	}
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		fields := strings.Fields(lines.Text())
-		if len(fields) > 3 && strings.HasSuffix(fields[1], fmt.Sprintf(":%04X", port)) && fields[3] == state {
+		if len(fields) > 3 && fields[1] == fmt.Sprintf("%s:%04X", addr, port) && fields[3] == state {
 			return true
 		}
 	}

@@ -288,7 +288,7 @@ func (h *hold) expire() {
 	h.d.table.change(h.c.socket.cookie, func(e *entry) { e.kept, e.unreachable = false, unix.ETIMEDOUT })
 	h.d.observe(h.c, false, unix.ETIMEDOUT, false)
 	if !h.v6 {
-		h.send4(unreachable4(h.syn))
+		h.send4(unreachable4(h.syn, icmpHost))
 		return
 	}
 	fd, err := h.c.home.ns.Socket(unix.AF_INET6, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_ICMPV6)

@@ -1,11 +1,15 @@
 package dial
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"net/netip"
+)
 
 const (
 	ipv4HeaderLen = 20
 	protoICMP     = 1
 	protoTCP      = 6
+	protoUDP      = 17
 )
 
 // sum16 is the Internet checksum's sum (RFC 1071), not yet folded.
@@ -51,9 +55,15 @@ func complete4(packet []byte) {
 	binary.BigEndian.PutUint16(segment[16:], fold(sum16(sum, segment)))
 }
 
-// unreachable4 returns the ICMP host-unreachable packet for an IPv4 packet (RFC 792): to its
-// sender, from its destination, quoting its header and 8 bytes.
-func unreachable4(packet []byte) []byte {
+// Codes of the ICMP message "destination unreachable".
+const (
+	icmpHost = 1
+	icmpPort = 3
+)
+
+// unreachable4 returns the ICMP packet that says so of an IPv4 packet (RFC 792): to its sender, from
+// its destination, quoting its header and 8 bytes.
+func unreachable4(packet []byte, code byte) []byte {
 	n := int(packet[0]&15)*4 + 8
 	out := make([]byte, ipv4HeaderLen+8+n)
 	out[0], out[8], out[9] = 0x45, 64, protoICMP
@@ -62,7 +72,7 @@ func unreachable4(packet []byte) []byte {
 	copy(out[16:20], packet[12:16])
 	binary.BigEndian.PutUint16(out[10:], fold(sum16(0, out[:ipv4HeaderLen])))
 	icmp := out[ipv4HeaderLen:]
-	icmp[0], icmp[1] = 3, 1
+	icmp[0], icmp[1] = 3, code
 	copy(icmp[8:], packet[:n])
 	binary.BigEndian.PutUint16(icmp[2:], fold(sum16(0, icmp)))
 	return out
@@ -79,5 +89,21 @@ func unreachable6(src, dst [16]byte, segment []byte) []byte {
 	copy(header[8:], src[:])
 	copy(header[24:], dst[:])
 	copy(header[40:], segment)
+	return out
+}
+
+// emptyUDP4 returns an IPv4 packet with a UDP header and nothing in it, to be quoted in an ICMP error.
+func emptyUDP4(from, to netip.AddrPort) []byte {
+	out := make([]byte, ipv4HeaderLen+8)
+	out[0], out[8], out[9] = 0x45, 64, protoUDP
+	binary.BigEndian.PutUint16(out[2:], uint16(len(out)))
+	src, dst := from.Addr().As4(), to.Addr().As4()
+	copy(out[12:16], src[:])
+	copy(out[16:20], dst[:])
+	binary.BigEndian.PutUint16(out[10:], fold(sum16(0, out[:ipv4HeaderLen])))
+	udp := out[ipv4HeaderLen:]
+	binary.BigEndian.PutUint16(udp, from.Port())
+	binary.BigEndian.PutUint16(udp[2:], to.Port())
+	binary.BigEndian.PutUint16(udp[4:], uint16(len(udp)))
 	return out
 }

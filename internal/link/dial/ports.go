@@ -26,6 +26,8 @@ type Links interface {
 	Opening(f link.Flow) link.Opening
 	// Relay joins the two ends, which it owns from then on, and returns at once.
 	Relay(f link.Flow, client, server link.Conn) error
+	// RelayDatagram does the same for UDP.
+	RelayDatagram(f link.Flow, client, server link.DatagramConn) error
 }
 
 // Attempt is the record of a connect.

@@ -21,6 +21,8 @@ type space struct {
 	mu     sync.Mutex
 	relays map[bool]*relayListener // by: it is IPv6
 	closed map[bool]int            // bound sockets that do not listen
+	// datagrams are the UDP addresses that the Dialer holds: fronts, and nil for servers' ends.
+	datagrams map[netip.AddrPort]*front
 }
 
 func newSpace(service string, ns Namespace) (*space, error) {
@@ -34,7 +36,7 @@ func newSpace(service string, ns Namespace) (*space, error) {
 		return nil, fmt.Errorf("dial: namespace of %s: cookie: %w", service, err)
 	}
 	return &space{service: service, ns: ns, cookie: cookie,
-		relays: make(map[bool]*relayListener), closed: make(map[bool]int)}, nil
+		relays: make(map[bool]*relayListener), closed: make(map[bool]int), datagrams: make(map[netip.AddrPort]*front)}, nil
 }
 
 func (sp *space) close() {
@@ -48,6 +50,21 @@ func (sp *space) close() {
 	}
 	clear(sp.relays)
 	clear(sp.closed)
+}
+
+// closeFronts ends the datagram flows of the namespace's programs.
+func (sp *space) closeFronts() {
+	sp.mu.Lock()
+	var fronts []*front
+	for _, f := range sp.datagrams {
+		if f != nil {
+			fronts = append(fronts, f)
+		}
+	}
+	sp.mu.Unlock()
+	for _, f := range fronts {
+		f.close()
+	}
 }
 
 // bind makes a stream socket at an address of the namespace; port 0 takes a free one.

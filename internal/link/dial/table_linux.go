@@ -23,6 +23,8 @@ type entry struct {
 	unreachable unix.Errno
 	// kept entries are taken out by whoever put them in.
 	kept bool
+	// datagram sockets may be connected again at any time.
+	datagram bool
 }
 
 // translate returns the error that the program is to see for one of the kernel.
