@@ -8,35 +8,12 @@ import (
 	"net"
 	"os"
 	"slices"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/squallhq/squall/fault"
 )
-
-// journal collects records.
-type journal struct {
-	mu   sync.Mutex
-	recs []Record
-}
-
-func (j *journal) add(r Record) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.recs = append(j.recs, r)
-}
-
-func (j *journal) ops() []Op {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	var out []Op
-	for _, r := range j.recs {
-		out = append(out, r.Op)
-	}
-	return out
-}
 
 // await waits until a record of an operation is there.
 func (j *journal) await(t *testing.T, op Op) Record {
@@ -103,15 +80,6 @@ func (b *bench) connect(t testing.TB) (client, server *net.TCPConn, f Flow) {
 		t.Fatal(err)
 	}
 	return client, server, f
-}
-
-func rule(id string, e fault.LinkEffect) fault.Rule {
-	return fault.Rule{ID: id, Link: &fault.Link{Pair: fault.Pair{A: "api", B: "db"}, Effect: e}}
-}
-
-func toward(r fault.Rule, d fault.Direction) fault.Rule {
-	r.Link.Direction = d
-	return r
 }
 
 func say(t *testing.T, from, to net.Conn, text string) {
