@@ -108,9 +108,9 @@ func TestProbabilityIsDrawnPerFlow(t *testing.T) {
 		}
 		for i := range 100 {
 			if noise && i%3 == 0 {
-				n.Open("worker", "db", "pg")
+				n.Opening(n.Open("worker", "db", "pg"))
 			}
-			n.Open("api", "db", "pg")
+			n.Opening(n.Open("api", "db", "pg"))
 		}
 		return slices.DeleteFunc(n.Decisions(), func(d bundle.Decision) bool { return !strings.HasPrefix(d.Key, "api") })
 	}

@@ -41,15 +41,11 @@ func (n *Network) Open(client, server, iface string) Flow {
 	f := Flow{Client: client, Server: server, Interface: iface}
 	n.opened[f]++
 	f.N = n.opened[f]
-	for _, st := range n.active {
-		if st.matches(f) && st.row().Stream {
-			st.hitsFlow(f)
-		}
-	}
 	return f
 }
 
-// Opening decides on the opening of a connection by the rules in force now. Silent goes before
+// Opening decides on the opening of a stream connection by the rules in force now. It is called in the
+// order of connecting too, as the limits of all rules on the connection are decided here. Silent goes before
 // time-out and that before refusal, as a segment has to pass the cable before anybody answers. The
 // rules that decided count as fired: the caller carries the decision out.
 func (n *Network) Opening(f Flow) Opening {
@@ -59,26 +55,14 @@ func (n *Network) Opening(f Flow) Opening {
 	var slow []*ruleState
 	var why *ruleState
 	for _, st := range n.active {
-		if !st.matches(f) || !st.row().Stream || !st.row().Connect || !st.hitsFlow(f) {
+		if !st.matches(f) || !st.row().Stream || !st.hitsFlow(f) || !st.row().Connect {
 			continue
 		}
-		e := st.rule.Link.Effect
-		verb := Admit
-		switch e.Kind {
-		case fault.Latency:
-			if d := openingDelay(st, f); d > 0 {
-				o.Delay += d
-				slow = append(slow, st)
-			}
-			continue
-		case fault.Refuse:
-			verb = Refuse
-		case fault.TimeOut:
-			verb = TimeOut
-		default:
-			verb = Silent
+		if d := openingDelay(st, f); d > 0 {
+			o.Delay += d
+			slow = append(slow, st)
 		}
-		if verb > o.Verb {
+		if verb := openingVerb(st.rule.Link.Effect.Kind); verb > o.Verb {
 			o.Verb, why = verb, st
 		}
 	}
@@ -100,10 +84,23 @@ func (n *Network) Opening(f Flow) Opening {
 	return o
 }
 
+// openingVerb is what a rule in force makes of an opening.
+func openingVerb(k fault.LinkKind) OpeningVerb {
+	switch {
+	case k == fault.Refuse:
+		return Refuse
+	case k == fault.TimeOut:
+		return TimeOut
+	case isSilent(k):
+		return Silent
+	}
+	return Admit
+}
+
 // openingDelay is what a latency adds to the handshake: once for each way that it covers.
 func openingDelay(st *ruleState, f Flow) time.Duration {
 	e := st.rule.Link.Effect
-	if !e.Connect {
+	if e.Kind != fault.Latency || !e.Connect {
 		return 0
 	}
 	var sum time.Duration

@@ -97,8 +97,11 @@ type Setting struct {
 
 // NewStage returns the stage of an effect, or nil for one that acts only on the opening of connections.
 func NewStage(rule string, e fault.LinkEffect, s Setting) Stage {
-	if s.Hit != nil {
-		e.Probability = 0
+	hit := s.Hit
+	if hit == nil {
+		hit = func(index int64) bool {
+			return e.Probability <= 0 || e.Probability >= 1 || s.Draw(index, "effect") < e.Probability
+		}
 	}
 	var st Stage
 	switch e.Kind {
@@ -117,11 +120,11 @@ func NewStage(rule string, e fault.LinkEffect, s Setting) Stage {
 		}
 		st = newEnding(rule, verb, e.AfterBytes, s)
 	case fault.Loss:
-		st = &loss{rule: rule, chance: e.Probability, draw: s.Draw}
+		return &loss{rule: rule, hit: hit}
 	case fault.Duplicate:
-		st = &duplicate{chance: e.Probability, copies: max(e.Count, 1), draw: s.Draw}
+		return &duplicate{copies: max(e.Count, 1), hit: hit}
 	case fault.Reorder:
-		st = &reorder{chance: e.Probability, count: max(e.Count, 1), draw: s.Draw}
+		return &reorder{count: max(e.Count, 1), hit: hit}
 	default:
 		return nil
 	}

@@ -141,13 +141,12 @@ func (e *ending) Take(at time.Duration, p Packet) bool {
 // loss loses datagrams.
 type loss struct {
 	queue
-	rule   string
-	chance float64
-	draw   Draw
+	rule string
+	hit  func(index int64) bool
 }
 
 func (l *loss) Take(at time.Duration, p Packet) bool {
-	if !selects(l.chance, l.draw, p.Index) {
+	if !l.hit(p.Index) {
 		l.pass(at, p)
 		return false
 	}
@@ -158,14 +157,13 @@ func (l *loss) Take(at time.Duration, p Packet) bool {
 // duplicate makes copies that follow the datagram at once.
 type duplicate struct {
 	queue
-	chance float64
 	copies int
-	draw   Draw
+	hit    func(index int64) bool
 }
 
 func (d *duplicate) Take(at time.Duration, p Packet) bool {
 	d.pass(at, p)
-	if !selects(d.chance, d.draw, p.Index) {
+	if !d.hit(p.Index) {
 		return false
 	}
 	for range d.copies {
@@ -180,10 +178,9 @@ const reorderPatience = 100 * time.Millisecond
 // reorder holds a datagram until count later ones have overtaken it, or patience ends.
 type reorder struct {
 	queue
-	chance float64
-	count  int
-	draw   Draw
-	late   []straggler
+	count int
+	hit   func(index int64) bool
+	late  []straggler
 }
 
 type straggler struct {
@@ -194,7 +191,7 @@ type straggler struct {
 
 func (r *reorder) Take(at time.Duration, p Packet) bool {
 	r.expire(at)
-	if selects(r.chance, r.draw, p.Index) {
+	if r.hit(p.Index) {
 		r.late = append(r.late, straggler{at + reorderPatience, r.count, p})
 		r.bytes += len(p.Data)
 		return true
@@ -255,7 +252,8 @@ func (r *reorder) Lift() []Packet {
 	return out
 }
 
-// sift puts the limits of a rule before its stage: a datagram that they do not select passes by.
+// sift puts the limits of a rule before its stage: a datagram that they do not select passes by. The
+// effects on single datagrams look at the limits themselves, as a reorder has to count those that pass.
 type sift struct {
 	Stage
 	hit func(index int64) bool
@@ -290,7 +288,3 @@ func (s *sift) Give() Outcome {
 func (s *sift) Lift() []Packet { return append(s.by.Lift(), s.Stage.Lift()...) }
 
 func (s *sift) Held() int { return s.by.Held() + s.Stage.Held() }
-
-func selects(chance float64, draw Draw, index int64) bool {
-	return chance <= 0 || chance >= 1 || draw(index, "effect") < chance
-}
