@@ -30,7 +30,7 @@ func (l *leaf) subscription(service string, datagrams bool) intercept.Subscripti
 	}
 	if datagrams {
 		sub.Addressed = true
-		sub.Calls = append(sub.Calls, "sendmsg", "sendmmsg")
+		sub.Calls = append(sub.Calls, "sendmsg", "sendmmsg", "bind")
 	}
 	return sub
 }
@@ -74,12 +74,20 @@ func (s *service) answer(session intercept.Session, c intercept.Call) {
 		return
 	}
 	call := s.describe(session, c, needs)
+	s.saw(c.Name)
 	d := s.l.system.inject.Decide(call)
 	if d.Delay > 0 {
 		go s.hold(session, c, call, d)
 		return
 	}
 	s.carryOut(session, c, call, d, 0)
+}
+
+// saw counts a call that a rule in force looked at, for the reader of a fault that never fired.
+func (s *service) saw(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen[name]++
 }
 
 // describe finds out what the rules look at.
@@ -178,6 +186,8 @@ func (s *service) proceed(session intercept.Session, c intercept.Call) {
 		s.socketName(session, c)
 	case "sendto", "sendmsg", "sendmmsg":
 		s.datagram(session, c)
+	case "bind":
+		s.bind(session, c)
 	case "io_uring_setup":
 		s.bypass(session, c)
 	default:
@@ -202,9 +212,8 @@ func (s *service) bypass(session intercept.Session, c intercept.Call) {
 // connect leads a connection where the system's declaration says.
 func (s *service) connect(session intercept.Session, c intercept.Call) {
 	fd := int(int32(c.Args[0]))
-	address := make([]byte, min(c.Args[2]&0xffffffff, 128))
-	n, err := session.ReadMemory(c, c.Args[1], address)
-	if err != nil || n < len(address) || n < 2 {
+	address := sockaddr(session, c, c.Args[1], c.Args[2])
+	if address == nil {
 		reply(session, c, intercept.Reply{})
 		return
 	}

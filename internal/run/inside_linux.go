@@ -109,6 +109,7 @@ func lead(ctx context.Context, in *launch.Inside, job Job, suite *spec.Suite, pl
 		}
 		l.services[s.Name] = &service{
 			Service: s, l: l, network: l.system.net.spaces[s.Name], sub: l.subscription(s.Name, datagrams),
+			seen: map[string]int{},
 		}
 	}
 	done := l.run(ctx)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -162,7 +163,7 @@ func (l *leaf) why(r bundle.RuleRecord) string {
 		return ""
 	}
 	if rule.Syscall != nil {
-		return fmt.Sprintf("%s made no such call while the fault was in force", rule.Syscall.Service)
+		return l.whyNoCall(*rule.Syscall)
 	}
 	n := 0
 	for _, e := range l.log.All() {
@@ -175,4 +176,42 @@ func (l *leaf) why(r bundle.RuleRecord) string {
 		return fmt.Sprintf("no connection %s in this leaf", r.Target)
 	}
 	return fmt.Sprintf("%d connections %s, but nothing passed that it acts on while it was in force", n, r.Target)
+}
+
+// whyNoCall says what the service did instead of the calls that a rule waits for.
+func (l *leaf) whyNoCall(rule fault.Syscall) string {
+	s := l.services[rule.Service]
+	if s == nil {
+		return "there is no service " + rule.Service
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, call := range rule.Calls {
+		n += s.seen[call]
+	}
+	if n == 0 {
+		return fmt.Sprintf("%s made no such call while the fault was in force", rule.Service)
+	}
+	return fmt.Sprintf("%s made %d such calls, none of which it selects%s", rule.Service, n, selects(rule))
+}
+
+// selects says what a rule looks for beside the call.
+func selects(rule fault.Syscall) string {
+	var on []string
+	for _, d := range rule.On {
+		on = append(on, string(d))
+	}
+	text := ""
+	if len(on) > 0 {
+		text += " (on " + strings.Join(on, ", ")
+		if rule.Path != "" {
+			text += ", path " + rule.Path
+		}
+		return text + ")"
+	}
+	if rule.Path != "" {
+		return " (path " + rule.Path + ")"
+	}
+	return text
 }

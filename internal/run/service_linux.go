@@ -35,6 +35,8 @@ type service struct {
 
 	mu      sync.Mutex
 	process *process
+	// seen counts the calls that rules in force looked at, by name.
+	seen map[string]int
 	// paused is set between pause and resume; a paused process cannot end by itself.
 	paused bool
 }
