@@ -73,6 +73,13 @@ func (l *leaf) violated() error {
 	return l.decided
 }
 
+// drain brings into the log what the services have printed so far.
+func (l *leaf) drain() {
+	for _, decl := range l.system.suite.Services {
+		l.services[decl.Name].drain()
+	}
+}
+
 func (l *leaf) client(t spec.Target) (protocol.Client, error) {
 	if c, ok := l.clients[t.String()]; ok {
 		return c, nil
@@ -156,6 +163,7 @@ func (l *leaf) body(ctx context.Context) outcome {
 	}
 	defer rules.Release()
 	result, err := l.plan.Scenario.Body(ctx, w)
+	l.drain()
 	end := outcome{Ending: ending(ctx, err), result: fmt.Sprint(result)}
 	l.log.Append(event.Driver, event.Body, map[string]any{"phase": "end", "outcome": string(end.Kind)})
 	if end.Kind == check.Returned && l.plan.Expect != nil {

@@ -3,8 +3,11 @@ package run
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
+	"sync"
+	"syscall"
 
 	"github.com/squallhq/squall/event"
 )
@@ -12,30 +15,78 @@ import (
 // lineLimit cuts lines in events; the whole output stands in the log.
 const lineLimit = 64 << 10
 
-// follow reads a service's output until its end: every byte goes to sink, every line becomes an
-// event of the service's lane.
-func follow(r *os.File, service string, kind event.Kind, log *event.Log, sink func([]byte)) {
-	defer r.Close()
-	var rest []byte
-	buf := make([]byte, 32<<10)
-	for {
-		n, err := r.Read(buf)
-		if n > 0 {
-			sink(buf[:n])
-			rest = lines(append(rest, buf[:n]...), func(line []byte) {
-				log.Append(service, kind, decode(line))
+// output is one stream of a service: every byte goes to sink, every line becomes an event of the
+// service's lane. What is read is in the log before the lock is given up, so that drain leaves no
+// gap between the pipe and the log.
+type output struct {
+	file    *os.File
+	raw     syscall.RawConn
+	service string
+	kind    event.Kind
+	log     *event.Log
+	sink    func([]byte)
+
+	mu   sync.Mutex
+	buf  []byte
+	rest []byte
+	err  error
+}
+
+func newOutput(file *os.File, service string, kind event.Kind, log *event.Log, sink func([]byte)) (*output, error) {
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	return &output{file: file, raw: raw, service: service, kind: kind, log: log, sink: sink, buf: make([]byte, 32<<10)}, nil
+}
+
+// follow takes what comes until the end of the stream.
+func (o *output) follow() {
+	defer o.file.Close()
+	err := o.raw.Read(func(fd uintptr) bool { return o.take(fd) })
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.rest) > 0 {
+		o.log.Append(o.service, o.kind, decode(o.rest))
+		o.rest = nil
+	}
+	if err == nil {
+		err = o.err
+	}
+	if !errors.Is(err, io.EOF) && err != nil {
+		o.log.Append(o.service, event.Note, map[string]any{"code": "events-dropped", "message": err.Error()})
+	}
+}
+
+// drain takes what is in the pipe now. Everything that the program had written when drain was called
+// is in the log when it returns.
+func (o *output) drain() {
+	_ = o.raw.Control(func(fd uintptr) { o.take(fd) })
+}
+
+// take reads until there is nothing more for now; it reports whether the stream has ended.
+func (o *output) take(fd uintptr) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.err == nil {
+		n, err := syscall.Read(int(fd), o.buf)
+		switch {
+		case err == syscall.EINTR:
+			continue
+		case err == syscall.EAGAIN:
+			return false
+		case err != nil:
+			o.err = err
+		case n == 0:
+			o.err = io.EOF
+		default:
+			o.sink(o.buf[:n])
+			o.rest = lines(append(o.rest, o.buf[:n]...), func(line []byte) {
+				o.log.Append(o.service, o.kind, decode(line))
 			})
 		}
-		if err != nil {
-			if len(rest) > 0 {
-				log.Append(service, kind, decode(rest))
-			}
-			if err != io.EOF {
-				log.Append(service, event.Note, map[string]any{"code": "events-dropped", "message": err.Error()})
-			}
-			return
-		}
 	}
+	return true
 }
 
 // lines calls fn with each whole line and returns what is left. A line longer than lineLimit is

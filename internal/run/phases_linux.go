@@ -163,7 +163,7 @@ func (l *leaf) why(r bundle.RuleRecord) string {
 		return ""
 	}
 	if rule.Syscall != nil {
-		return l.whyNoCall(*rule.Syscall)
+		return l.whyNoCall(rule)
 	}
 	n := 0
 	for _, e := range l.log.All() {
@@ -179,7 +179,8 @@ func (l *leaf) why(r bundle.RuleRecord) string {
 }
 
 // whyNoCall says what the service did instead of the calls that a rule waits for.
-func (l *leaf) whyNoCall(rule fault.Syscall) string {
+func (l *leaf) whyNoCall(r fault.Rule) string {
+	rule := r.Syscall
 	s := l.services[rule.Service]
 	if s == nil {
 		return "there is no service " + rule.Service
@@ -193,25 +194,29 @@ func (l *leaf) whyNoCall(rule fault.Syscall) string {
 	if n == 0 {
 		return fmt.Sprintf("%s made no such call while the fault was in force", rule.Service)
 	}
-	return fmt.Sprintf("%s made %d such calls, none of which it selects%s", rule.Service, n, selects(rule))
+	return fmt.Sprintf("%s made %d such calls, none of which it selects%s", rule.Service, n, selects(r))
 }
 
 // selects says what a rule looks for beside the call.
-func selects(rule fault.Syscall) string {
+func selects(r fault.Rule) string {
+	var parts []string
 	var on []string
-	for _, d := range rule.On {
+	for _, d := range r.Syscall.On {
 		on = append(on, string(d))
 	}
-	text := ""
-	if len(on) > 0 {
-		text += " (on " + strings.Join(on, ", ")
-		if rule.Path != "" {
-			text += ", path " + rule.Path
+	add := func(ok bool, format string, v any) {
+		if ok {
+			parts = append(parts, fmt.Sprintf(format, v))
 		}
-		return text + ")"
 	}
-	if rule.Path != "" {
-		return " (path " + rule.Path + ")"
+	add(len(on) > 0, "on %s", strings.Join(on, " or "))
+	add(r.Syscall.Path != "", "path %s", r.Syscall.Path)
+	add(r.When.Nth > 0, "only the %dth", r.When.Nth)
+	add(r.When.After > 0, "after the first %d", r.When.After)
+	add(r.When.Every > 0, "each %dth", r.When.Every)
+	add(r.When.Probability > 0 && r.When.Probability < 1, "with probability %g", r.When.Probability)
+	if len(parts) == 0 {
+		return ""
 	}
-	return text
+	return " (" + strings.Join(parts, ", ") + ")"
 }

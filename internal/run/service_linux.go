@@ -49,6 +49,7 @@ type process struct {
 	exit   launch.Exit
 	// expected is set before we end it ourselves.
 	expected atomic.Bool
+	streams  []*output
 	// outputs waits for the readers of its output, served for the answering of its calls.
 	outputs, served sync.WaitGroup
 }
@@ -67,6 +68,9 @@ func (s *service) launch(ctx context.Context) error {
 	}
 	defer stderrW.Close()
 	p := &process{exited: make(chan struct{})}
+	if p.streams, err = s.streams(stdout, stderr); err != nil {
+		return fmt.Errorf("run: %s: %w", s.Name, err)
+	}
 	var exit <-chan launch.Exit
 	_, exit, err = s.l.system.reaper.Spawn(func() (int, error) {
 		p.session, err = s.l.system.backend.Start(ctx, s.command(stdoutW, stderrW), s.sub)
@@ -85,11 +89,37 @@ func (s *service) launch(ctx context.Context) error {
 	s.mu.Unlock()
 	s.l.log.Append(s.Name, event.Lifecycle, map[string]any{"phase": "started", "pid": int64(p.session.Pid())})
 	p.served.Go(func() { s.serve(p) })
-	sink := func(b []byte) { s.l.out.send(Frame{Log: &LogChunk{Service: s.Name, Data: slices.Clone(b)}}) }
-	p.outputs.Go(func() { follow(stdout, s.Name, event.Stdout, s.l.log, sink) })
-	p.outputs.Go(func() { follow(stderr, s.Name, event.Stderr, s.l.log, sink) })
+	for _, o := range p.streams {
+		p.outputs.Go(o.follow)
+	}
 	go s.reap(p, exit)
 	return nil
+}
+
+// streams are the readers of a program's output.
+func (s *service) streams(stdout, stderr *os.File) ([]*output, error) {
+	sink := func(b []byte) { s.l.out.send(Frame{Log: &LogChunk{Service: s.Name, Data: b}}) }
+	var out []*output
+	for _, from := range []struct {
+		file *os.File
+		kind event.Kind
+	}{{stdout, event.Stdout}, {stderr, event.Stderr}} {
+		o, err := newOutput(from.file, s.Name, from.kind, s.l.log, sink)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, o)
+	}
+	return out, nil
+}
+
+// drain brings what the service has printed so far into the log.
+func (s *service) drain() {
+	if p := s.current(); p != nil {
+		for _, o := range p.streams {
+			o.drain()
+		}
+	}
 }
 
 func (s *service) command(stdout, stderr *os.File) spec.Process {

@@ -15,11 +15,15 @@ type view struct {
 	clock vtime.Clock
 	// check returns an error once a property is violated.
 	check func() error
-	// yield is called around waits, see baton.
+	// drain brings into the log what the observers still hold.
+	drain func()
 	baton *baton
 }
 
-func (v view) All() []event.Event { return v.log.All() }
+func (v view) All() []event.Event {
+	v.drain()
+	return v.log.All()
+}
 
 func (v view) Note(message string) {
 	v.log.Append(event.Driver, event.Note, map[string]any{"message": message})

@@ -109,7 +109,7 @@ func (w *world) Choose(name string, n int) (int, error) {
 }
 
 func (w *world) Events() spec.View {
-	return view{log: w.l.log, clock: w.l.clock, check: w.l.violated, baton: w.baton}
+	return view{log: w.l.log, clock: w.l.clock, check: w.l.violated, drain: w.l.drain, baton: w.baton}
 }
 
 func (w *world) Sleep(ctx context.Context, d time.Duration) error {
