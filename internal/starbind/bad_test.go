@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/squallhq/squall/internal/starbind/source"
 )
 
 // TestBad loads the chunks of testdata/bad, which are separated by lines of ---. Behind a line that
@@ -194,8 +196,8 @@ func TestNearest(t *testing.T) {
 	for got, want := range map[string]string{
 		"helthcheck": "healthcheck", "bin": "binary", "dependsOn": "depends_on", "wirte": "write", "xyz": "", "": "",
 	} {
-		if n := nearest(got, words); n != want {
-			t.Errorf("nearest(%q) = %q, want %q", got, n, want)
+		if n := source.Nearest(got, words); n != want {
+			t.Errorf("Nearest(%q) = %q, want %q", got, n, want)
 		}
 	}
 }

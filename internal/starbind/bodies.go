@@ -10,6 +10,8 @@ import (
 	"go.starlark.net/starlark"
 
 	"github.com/squallhq/squall/event"
+	"github.com/squallhq/squall/internal/starbind/bind"
+	"github.com/squallhq/squall/internal/starbind/value"
 	"github.com/squallhq/squall/property"
 	"github.com/squallhq/squall/spec"
 	"github.com/squallhq/squall/verdict"
@@ -17,83 +19,83 @@ import (
 
 // bodyEntries are the builtins for scenarios, expectations and properties.
 func bodyEntries() []entry {
-	message := param{name: "msg", kind: aString(), doc: "what is wrong when it does not hold"}
-	event := param{name: "event", kind: anEventPredicate(), doc: "a matcher, or a function of an event"}
-	where := param{name: "where", kind: anEventPredicate(), doc: "the same, by keyword"}
+	message := param{Name: "msg", Kind: bind.String(), Doc: "what is wrong when it does not hold"}
+	event := param{Name: "event", Kind: anEventPredicate(), Doc: "a matcher, or a function of an event"}
+	where := param{Name: "where", Kind: anEventPredicate(), Doc: "the same, by keyword"}
 	filter := append([]param{event, where}, filterParams()...)
 	filterMsg := append(append([]param{}, filter...), message)
 	return append(controlEntries(), []entry{
 		{
-			name: "assert_true", phases: inBody | inProperty,
-			doc:     "fails the leaf where a condition is not true.",
-			example: `assert_true(r.ok, "the order must be accepted")`,
-			params:  []param{{name: "cond", kind: aValue(), required: true, doc: "the condition"}, message},
-			do:      assertTrue,
+			Name: "assert_true", Phases: bind.InBody | bind.InProperty,
+			Doc:     "fails the leaf where a condition is not true.",
+			Example: `assert_true(r.ok, "the order must be accepted")`,
+			Params:  []param{{Name: "cond", Kind: bind.Value(), Required: true, Doc: "the condition"}, message},
+			Do:      do(assertTrue),
 		},
 		{
-			name: "assert_eq", phases: inBody | inProperty,
-			doc:     "fails the leaf where two values differ.",
-			example: `assert_eq(r.status, 503)`,
-			params: []param{
-				{name: "a", kind: aValue(), required: true, doc: "what is"},
-				{name: "b", kind: aValue(), required: true, doc: "what should be"}, message,
+			Name: "assert_eq", Phases: bind.InBody | bind.InProperty,
+			Doc:     "fails the leaf where two values differ.",
+			Example: `assert_eq(r.status, 503)`,
+			Params: []param{
+				{Name: "a", Kind: bind.Value(), Required: true, Doc: "what is"},
+				{Name: "b", Kind: bind.Value(), Required: true, Doc: "what should be"}, message,
 			},
-			do: assertEqual,
+			Do: do(assertEqual),
 		},
 		{
-			name: "assert_never", phases: inBody | inProperty,
-			doc:     "fails the leaf where an event so far matches.",
-			example: `assert_never(type = "stdout", level = "panic")`,
-			params:  filterMsg, rest: fieldKeywords(),
-			do: func(c *call) (starlark.Value, error) { return assertEvents(c, false) },
+			Name: "assert_never", Phases: bind.InBody | bind.InProperty,
+			Doc:     "fails the leaf where an event so far matches.",
+			Example: `assert_never(type = "stdout", level = "panic")`,
+			Params:  filterMsg, Rest: fieldKeywords(),
+			Do: do(func(c *call) (starlark.Value, error) { return assertEvents(c, false) }),
 		},
 		{
-			name: "assert_eventually", phases: inBody | inProperty,
-			doc:     "fails the leaf where no event so far matches. It does not wait; see await_event.",
-			example: `assert_eventually(type = "stdout", service = "api", status = "confirmed")`,
-			params:  filterMsg, rest: fieldKeywords(),
-			do: func(c *call) (starlark.Value, error) { return assertEvents(c, true) },
+			Name: "assert_eventually", Phases: bind.InBody | bind.InProperty,
+			Doc:     "fails the leaf where no event so far matches. It does not wait; see await_event.",
+			Example: `assert_eventually(type = "stdout", service = "api", status = "confirmed")`,
+			Params:  filterMsg, Rest: fieldKeywords(),
+			Do: do(func(c *call) (starlark.Value, error) { return assertEvents(c, true) }),
 		},
 		{
-			name: "events", phases: inBody | inProperty,
-			doc:     "returns the events so far that match, oldest first.",
-			example: `events(type = "syscall", service = "db", name = "write", decision = "deny")`,
-			params:  filter, rest: fieldKeywords(),
-			do: func(c *call) (starlark.Value, error) {
+			Name: "events", Phases: bind.InBody | bind.InProperty,
+			Doc:     "returns the events so far that match, oldest first.",
+			Example: `events(type = "syscall", service = "db", name = "write", decision = "deny")`,
+			Params:  filter, Rest: fieldKeywords(),
+			Do: do(func(c *call) (starlark.Value, error) {
 				found, err := c.filtered(0)
 				list := make([]starlark.Value, len(found))
 				for i, e := range found {
-					list[i] = &eventValue{e}
+					list[i] = value.Of(e)
 				}
 				return starlark.NewList(list), err
-			},
+			}),
 		},
 		{
-			name: "fail", phases: anywhere,
-			doc:     "fails the leaf with a message. At the top level it is an error in the spec.",
-			example: `fail("order", order, "was confirmed, never written")`,
-			params:  []param{{name: "msg", kind: aValue(), variadic: true, doc: "values, written with a space between them"}},
-			do:      doFail,
+			Name: "fail", Phases: bind.Anywhere,
+			Doc:     "fails the leaf with a message. At the top level it is an error in the spec.",
+			Example: `fail("order", order, "was confirmed, never written")`,
+			Params:  []param{{Name: "msg", Kind: bind.Value(), Variadic: true, Doc: "values, written with a space between them"}},
+			Do:      do(doFail),
 		},
 		{
-			name: "await_event", phases: inBody,
-			doc:     "waits for an event, past or to come, and returns it. Where none comes, the leaf is INCONCLUSIVE (await-unmet).",
-			example: `await_event(match.event(type = "stdout", msg = "elected"), timeout = "5s")`,
-			params: []param{
-				{name: "event", kind: anEventPredicate(), required: true, doc: "a matcher, or a function of an event"},
-				{name: "timeout", kind: aDuration(), preset: "the body's", doc: "how long to wait"},
+			Name: "await_event", Phases: bind.InBody,
+			Doc:     "waits for an event, past or to come, and returns it. Where none comes, the leaf is INCONCLUSIVE (await-unmet).",
+			Example: `await_event(match.event(type = "stdout", msg = "elected"), timeout = "5s")`,
+			Params: []param{
+				{Name: "event", Kind: anEventPredicate(), Required: true, Doc: "a matcher, or a function of an event"},
+				{Name: "timeout", Kind: bind.Duration(), Preset: "the body's", Doc: "how long to wait"},
 			},
-			do: awaitEvent,
+			Do: do(awaitEvent),
 		},
 		{
-			name: "await_stable", phases: inBody,
-			doc:     "waits until nothing has happened for a time.",
-			example: `await_stable("500ms", ignore = match.event(msg = "heartbeat"))`,
-			params: []param{
-				{name: "quiescence_window", kind: aDuration(), preset: `"1s"`, doc: "how long nothing must happen"},
-				{name: "ignore", kind: anEventPredicate(), preset: "nothing", doc: "events that do not count"},
+			Name: "await_stable", Phases: bind.InBody,
+			Doc:     "waits until nothing has happened for a time.",
+			Example: `await_stable("500ms", ignore = match.event(msg = "heartbeat"))`,
+			Params: []param{
+				{Name: "quiescence_window", Kind: bind.Duration(), Preset: `"1s"`, Doc: "how long nothing must happen"},
+				{Name: "ignore", Kind: anEventPredicate(), Preset: "nothing", Doc: "events that do not count"},
 			},
-			do: awaitStable,
+			Do: do(awaitStable),
 		},
 	}...)
 }
@@ -102,11 +104,11 @@ func bodyEntries() []entry {
 func controlEntries() []entry {
 	act := func(a spec.Action, doc string) entry {
 		return entry{
-			name: string(a), phases: inBody, doc: doc, example: string(a) + "(db)",
-			params: []param{{name: "service", kind: aService(), required: true, doc: "the service"}},
-			do: func(c *call) (starlark.Value, error) {
+			Name: string(a), Phases: bind.InBody, Doc: doc, Example: string(a) + "(db)",
+			Params: []param{{Name: "service", Kind: aService(), Required: true, Doc: "the service"}},
+			Do: do(func(c *call) (starlark.Value, error) {
 				return starlark.None, c.worldly(c.env.world.Act(c.env.ctx, arg[string](c, "service"), a))
-			},
+			}),
 		}
 	}
 	return []entry{
@@ -115,44 +117,44 @@ func controlEntries() []entry {
 		act(spec.Resume, "lets a paused service go on."),
 		act(spec.Restart, "ends a service's processes, starts it again and waits until it is ready."),
 		{
-			name: "sleep", phases: inBody, doc: "waits.", example: `sleep("10ms")`,
-			params: []param{{name: "duration", kind: aDuration(), required: true, doc: "how long"}},
-			do: func(c *call) (starlark.Value, error) {
+			Name: "sleep", Phases: bind.InBody, Doc: "waits.", Example: `sleep("10ms")`,
+			Params: []param{{Name: "duration", Kind: bind.Duration(), Required: true, Doc: "how long"}},
+			Do: do(func(c *call) (starlark.Value, error) {
 				return starlark.None, c.worldly(c.env.world.Sleep(c.env.ctx, arg[time.Duration](c, "duration")))
-			},
+			}),
 		},
 		{
-			name: "halt", phases: inBody,
-			doc:     "ends the leaf because it has nothing to say here; it is INCONCLUSIVE (halted).",
-			example: `halt("the leader was not elected before the fault")`,
-			params:  []param{{name: "reason", kind: aString(), doc: "why"}},
-			do: func(c *call) (starlark.Value, error) {
+			Name: "halt", Phases: bind.InBody,
+			Doc:     "ends the leaf because it has nothing to say here; it is INCONCLUSIVE (halted).",
+			Example: `halt("the leader was not elected before the fault")`,
+			Params:  []param{{Name: "reason", Kind: bind.String(), Doc: "why"}},
+			Do: do(func(c *call) (starlark.Value, error) {
 				return nil, c.finish(verdict.Halted, orElse(arg[string](c, "reason"), "halted by the scenario"))
-			},
+			}),
 		},
 		{
-			name: "parallel", phases: inBody,
-			doc:     "runs functions side by side and returns their results in order. One runs at a time; they change over where they talk to the system.",
-			example: `a, b = parallel(lambda: api.get(path = "/a"), lambda: api.get(path = "/b"))`,
-			params:  []param{{name: "fns", kind: aFunction(0), variadic: true, required: true, doc: "functions without parameters"}},
-			do:      doParallel,
+			Name: "parallel", Phases: bind.InBody,
+			Doc:     "runs functions side by side and returns their results in order. One runs at a time; they change over where they talk to the system.",
+			Example: `a, b = parallel(lambda: api.get(path = "/a"), lambda: api.get(path = "/b"))`,
+			Params:  []param{{Name: "fns", Kind: bind.Function(0), Variadic: true, Required: true, Doc: "functions without parameters"}},
+			Do:      do(doParallel),
 		},
 		{
-			name: "choose", phases: inBody,
-			doc:     "decides an unknown: a leaf for each option.",
-			example: `backend = choose("backend", ["primary", "replica"])`,
-			params: []param{
-				{name: "name", kind: aValue(), required: true, doc: "its name; may be left out"},
-				{name: "options", kind: listOf(aValue()), doc: "the options, at least one"},
+			Name: "choose", Phases: bind.InBody,
+			Doc:     "decides an unknown: a leaf for each option.",
+			Example: `backend = choose("backend", ["primary", "replica"])`,
+			Params: []param{
+				{Name: "name", Kind: bind.Value(), Required: true, Doc: "its name; may be left out"},
+				{Name: "options", Kind: bind.List(bind.Value()), Doc: "the options, at least one"},
 			},
-			do: doChoose,
+			Do: do(doChoose),
 		},
 	}
 }
 
 // finish ends the leaf through the world.
 func (c *call) finish(code verdict.Code, detail string) error {
-	e := spec.Ended{Code: string(code), Detail: detail, Position: c.site.start().String()}
+	e := spec.Ended{Code: string(code), Detail: detail, Position: c.Site.Start().String()}
 	if err := c.env.world.End(e); err != nil {
 		return c.worldly(err)
 	}
@@ -160,22 +162,22 @@ func (c *call) finish(code verdict.Code, detail string) error {
 }
 
 func (c *call) violation(format string, args ...any) error {
-	return &property.Violation{Message: fmt.Sprintf(format, args...), Position: c.site.start().String()}
+	return &property.Violation{Message: fmt.Sprintf(format, args...), Position: c.Site.Start().String()}
 }
 
 func assertTrue(c *call) (starlark.Value, error) {
-	if cond, _ := c.args["cond"].(starlark.Value); cond.Truth() {
+	if cond, _ := c.Args["cond"].(starlark.Value); cond.Truth() {
 		return starlark.None, nil
 	}
 	text := ""
-	if e := c.exprs["cond"]; e != nil {
-		text = ": " + c.text(c.args["cond"].(starlark.Value), e)
+	if e := c.Exprs["cond"]; e != nil {
+		text = ": " + c.text(c.Args["cond"].(starlark.Value), e)
 	}
 	return nil, c.violation("%s", orElse(arg[string](c, "msg"), "assert_true"+text))
 }
 
 func assertEqual(c *call) (starlark.Value, error) {
-	a, b := c.args["a"].(starlark.Value), c.args["b"].(starlark.Value)
+	a, b := c.Args["a"].(starlark.Value), c.Args["b"].(starlark.Value)
 	same, err := starlark.EqualDepth(a, b, 100)
 	if err != nil {
 		return nil, err
@@ -201,15 +203,15 @@ func assertEvents(c *call, wanted bool) (starlark.Value, error) {
 	if wanted {
 		return nil, c.violation("%s", orElse(arg[string](c, "msg"), "assert_eventually: no event matches"))
 	}
-	e := &eventValue{found[0]}
+	e := value.Of(found[0])
 	return nil, &property.Violation{
-		Message: orElse(arg[string](c, "msg"), "assert_never: "+short(e)), Witness: e.e.Seq, Position: c.site.start().String(),
+		Message: orElse(arg[string](c, "msg"), "assert_never: "+short(e)), Witness: e.E.Seq, Position: c.Site.Start().String(),
 	}
 }
 
 // trace is the events that code can see where it runs.
 func (c *call) trace() []event.Event {
-	if c.env.phase == inProperty {
+	if c.env.when == bind.InProperty {
 		c.env.looked = true
 		return c.env.trace
 	}
@@ -226,7 +228,7 @@ func (c *call) filtered(limit int) ([]event.Event, error) {
 		}
 		fits := true
 		for _, name := range []string{"event", "where"} {
-			p, given := c.args[name].(eventPredicate)
+			p, given := c.Args[name].(eventPredicate)
 			if !given || !fits {
 				continue
 			}
@@ -249,7 +251,7 @@ func (c *call) fits(p eventPredicate, e event.Event) (bool, error) {
 	if p.matcher != nil {
 		return p.matcher.test(e), nil
 	}
-	v, err := starlark.Call(c.thread, p.fn, starlark.Tuple{&eventValue{e}}, nil)
+	v, err := starlark.Call(c.Thread, p.fn, starlark.Tuple{value.Of(e)}, nil)
 	if err != nil {
 		return false, err
 	}
@@ -267,7 +269,7 @@ func doFail(c *call) (starlark.Value, error) {
 	}
 	message := orElse(strings.Join(parts, " "), "fail")
 	c.env.looked = true
-	if c.env.phase == atLoad {
+	if c.env.when == bind.AtLoad {
 		return nil, errors.New(message)
 	}
 	return nil, c.violation("%s", message)
@@ -275,7 +277,7 @@ func doFail(c *call) (starlark.Value, error) {
 
 func awaitEvent(c *call) (starlark.Value, error) {
 	ctx, cancel := c.env.ctx, func() {}
-	limit, limited := c.args["timeout"].(time.Duration)
+	limit, limited := c.Args["timeout"].(time.Duration)
 	if limited {
 		ctx, cancel = context.WithTimeout(ctx, limit)
 	}
@@ -283,20 +285,20 @@ func awaitEvent(c *call) (starlark.Value, error) {
 	e, err := c.env.world.Events().Await(ctx, arg[eventPredicate](c, "event").test(c.env.loader))
 	switch {
 	case err == nil:
-		return &eventValue{e}, nil
+		return value.Of(e), nil
 	case limited && ctx.Err() != nil && c.env.ctx.Err() == nil:
-		return nil, c.finish(verdict.AwaitUnmet, fmt.Sprintf("no event in %s: %s", limit, c.text(starlark.None, c.exprs["event"])))
+		return nil, c.finish(verdict.AwaitUnmet, fmt.Sprintf("no event in %s: %s", limit, c.text(starlark.None, c.Exprs["event"])))
 	}
 	return nil, c.worldly(err)
 }
 
 func awaitStable(c *call) (starlark.Value, error) {
 	quiet := time.Second
-	if c.has("quiescence_window") {
+	if c.Has("quiescence_window") {
 		quiet = arg[time.Duration](c, "quiescence_window")
 	}
 	ignore := func(event.Event) (bool, error) { return false, nil }
-	if c.has("ignore") {
+	if c.Has("ignore") {
 		ignore = arg[eventPredicate](c, "ignore").test(c.env.loader)
 	}
 	view := c.env.world.Events()
@@ -314,8 +316,8 @@ func doParallel(c *call) (starlark.Value, error) {
 	for i, fn := range fns {
 		results[i] = starlark.None
 		branches = append(branches, func(ctx context.Context, w spec.World) error {
-			e := &env{phase: inBody, ctx: ctx, world: w, body: c.env.body}
-			v, err := c.env.loader.run(e, fmt.Sprintf("%s/branch %d", c.thread.Name, i+1), fn)
+			e := &env{when: bind.InBody, ctx: ctx, world: w, body: c.env.body}
+			v, err := c.env.loader.run(e, fmt.Sprintf("%s/branch %d", c.Thread.Name, i+1), fn)
 			if err == nil {
 				results[i] = v
 			}
@@ -330,24 +332,24 @@ func doParallel(c *call) (starlark.Value, error) {
 
 func doChoose(c *call) (starlark.Value, error) {
 	name, options := "", argList[starlark.Value](c, "options")
-	switch v := c.args["name"].(type) {
+	switch v := c.Args["name"].(type) {
 	case starlark.String:
 		name = string(v)
 	case starlark.Iterable:
-		if c.has("options") {
-			c.errorf(c.where("name"), "", "name must be a string, got %s", v.Type())
+		if c.Has("options") {
+			c.Errorf(c.Where("name"), "", "name must be a string, got %s", v.Type())
 			return nil, nil
 		}
-		name = "choose@" + c.site.start().String()
+		name = "choose@" + c.Site.Start().String()
 		for item := range starlark.Elements(v) {
 			options = append(options, item)
 		}
 	default:
-		c.errorf(c.where("name"), "", "name must be a string")
+		c.Errorf(c.Where("name"), "", "name must be a string")
 		return nil, nil
 	}
 	if len(options) == 0 {
-		c.errorf(c.site.span(), "", "needs at least one option")
+		c.Errorf(c.Site.Span(), "", "needs at least one option")
 		return nil, nil
 	}
 	i, err := c.env.world.Choose(name, len(options))

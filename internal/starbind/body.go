@@ -11,30 +11,16 @@ import (
 	"go.starlark.net/syntax"
 
 	"github.com/squallhq/squall/event"
+	"github.com/squallhq/squall/internal/starbind/bind"
+	"github.com/squallhq/squall/internal/starbind/source"
 	"github.com/squallhq/squall/property"
 	"github.com/squallhq/squall/spec"
 )
 
-// ScriptError is an error in the code of a spec.
-type ScriptError struct {
-	Diagnostic
-	// Trace is how the code came there, innermost first: "shop.star:20:3 in create_order".
-	Trace []string
-}
-
-// Error returns the diagnostic, then the trace.
-func (e *ScriptError) Error() string {
-	s := e.Diagnostic.String()
-	for _, t := range e.Trace {
-		s += "\n  called from " + t
-	}
-	return s
-}
-
 // env is what a builtin finds around it: one for each thread.
 type env struct {
 	loader *loader
-	phase  phase
+	when   bind.Phase
 	ctx    context.Context
 	// world and body are set in a body.
 	world spec.World
@@ -51,30 +37,32 @@ type bodyState struct {
 	made    map[string]int
 }
 
-const envKey = "squall"
+// Phase returns when the thread runs.
+func (e *env) Phase() bind.Phase { return e.when }
 
-func (e *env) attach(t *starlark.Thread) { t.SetLocal(envKey, e) }
-
-func envOf(t *starlark.Thread) *env {
-	e, _ := t.Local(envKey).(*env)
-	return e
+// Diagnostic makes a diagnostic with the line of the source.
+func (e *env) Diagnostic(at source.Span, near, message string) source.Diagnostic {
+	return e.loader.diagnostic(at, near, message)
 }
 
-// siteOf finds the call that the interpreter is about to make. Where a builtin is called by another
+// Keep takes a diagnostic while loading.
+func (e *env) Keep(d source.Diagnostic) { e.loader.reports = append(e.loader.reports, d) }
+
+// Site finds the call that the interpreter is about to make. Where a builtin is called by another
 // one, the site has no node.
-func siteOf(ld *loader, t *starlark.Thread) site {
+func (e *env) Site(t *starlark.Thread) source.Site {
 	for depth := 1; depth < t.CallStackDepth(); depth++ {
 		pos := t.CallFrame(depth).Pos
 		if !isSpec(pos) {
 			continue
 		}
-		s := site{pos: pos}
+		s := source.Site{Pos: pos}
 		if depth == 1 {
-			s.node = ld.index.calls[placeOf(pos)]
+			s.Node = e.loader.index.Calls[source.PlaceOf(pos)]
 		}
 		return s
 	}
-	return site{}
+	return source.Site{}
 }
 
 // isSpec reports whether a position is in a spec, not in a builtin.
@@ -101,7 +89,7 @@ func (ld *loader) scriptError(err error) *ScriptError {
 		case out.Line == 0:
 			out.Diagnostic = ld.diagnostic(ld.runtimeSpan(fr.Pos), "", "")
 		default:
-			out.Trace = append(out.Trace, fmt.Sprintf("%s in %s", placeOf(fr.Pos), fr.Name))
+			out.Trace = append(out.Trace, fmt.Sprintf("%s in %s", source.PlaceOf(fr.Pos), fr.Name))
 		}
 	}
 	if own != nil {
@@ -113,14 +101,14 @@ func (ld *loader) scriptError(err error) *ScriptError {
 }
 
 // runtimeSpan widens the position of a call to the name of what is called, that of a load to its file.
-func (ld *loader) runtimeSpan(pos syntax.Position) span {
-	if load := ld.index.loads[placeOf(pos)]; load != nil {
-		return spanOf(load.Module)
+func (ld *loader) runtimeSpan(pos syntax.Position) source.Span {
+	if load := ld.index.Loads[source.PlaceOf(pos)]; load != nil {
+		return source.SpanOf(load.Module)
 	}
-	if call := ld.index.calls[placeOf(pos)]; call != nil {
-		return spanOf(call.Fn)
+	if call := ld.index.Calls[source.PlaceOf(pos)]; call != nil {
+		return source.SpanOf(call.Fn)
 	}
-	return span{pos, pos}
+	return source.At(pos)
 }
 
 // splitHint takes the nearest name out of a message of the interpreter.
@@ -135,12 +123,12 @@ func splitHint(msg string) (message, near string) {
 // run calls a function of a spec on a thread of its own and settles what its error means.
 func (ld *loader) run(e *env, name string, fn starlark.Callable, args ...starlark.Value) (starlark.Value, error) {
 	thread := &starlark.Thread{Name: name, Print: note}
-	if e.phase == inProperty {
+	if e.when == bind.InProperty {
 		thread.SetMaxExecutionSteps(defaultMaxSteps)
 		thread.OnMaxSteps = func(t *starlark.Thread) { t.Cancel("the property does not come to an end here") }
 	}
 	e.loader = ld
-	e.attach(thread)
+	bind.Attach(thread, e)
 	stop := context.AfterFunc(e.ctx, func() { thread.Cancel("the time is up") })
 	defer stop()
 	v, err := starlark.Call(thread, fn, args, nil)
@@ -162,7 +150,8 @@ func (ld *loader) settle(ctx context.Context, err error) error {
 		return ended
 	}
 	if ctx.Err() != nil {
-		return fmt.Errorf("starbind: %s: %w", ld.scriptError(err).position(), context.Cause(ctx))
+		at := ld.scriptError(err)
+		return fmt.Errorf("starbind: %s:%d:%d: %w", at.File, at.Line, at.Col, context.Cause(ctx))
 	}
 	// A failure of the world is no mistake of the spec: it stays visible to errors.Is.
 	var failed *worldError
@@ -192,7 +181,7 @@ func (c *call) worldly(err error) error {
 	var ended *spec.Ended
 	if errors.As(err, &ended) {
 		if ended.Position == "" {
-			ended.Position = c.site.start().String()
+			ended.Position = c.Site.Start().String()
 		}
 		return err
 	}
@@ -201,22 +190,20 @@ func (c *call) worldly(err error) error {
 	if errors.As(err, &violation) || errors.As(err, &script) {
 		return err // of the spec's own code, which the world has called
 	}
-	return &worldError{position: c.site.start().String(), step: c.entry.name, cause: err}
+	return &worldError{position: c.Site.Start().String(), step: c.Entry.Name, cause: err}
 }
 
 // note is print() in a body: a note in the log.
 func note(t *starlark.Thread, msg string) {
-	if e := envOf(t); e != nil && e.world != nil {
+	if e, ok := bind.HostOf(t).(*env); ok && e.world != nil {
 		e.world.Events().Note(msg)
 	}
 }
 
-func (d Diagnostic) position() string { return fmt.Sprintf("%s:%d:%d", d.File, d.Line, d.Col) }
-
 // bodyOf makes a scenario's body of a function.
 func (ld *loader) bodyOf(name string, fn starlark.Callable) spec.Body {
 	return func(ctx context.Context, w spec.World) (any, error) {
-		e := &env{phase: inBody, ctx: ctx, world: w, body: &bodyState{made: map[string]int{}}}
+		e := &env{when: bind.InBody, ctx: ctx, world: w, body: &bodyState{made: map[string]int{}}}
 		v, err := ld.run(e, name, fn)
 		if err != nil {
 			return nil, err
@@ -233,7 +220,7 @@ func (ld *loader) expectOf(fn starlark.Callable, at string) spec.Expect {
 		if !ok {
 			v = starlark.None
 		}
-		e := &env{phase: inBody, ctx: ctx, world: w, body: &bodyState{made: map[string]int{}}}
+		e := &env{when: bind.InBody, ctx: ctx, world: w, body: &bodyState{made: map[string]int{}}}
 		got, err := ld.run(e, "expectation", fn, v)
 		if err != nil {
 			return err

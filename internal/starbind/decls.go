@@ -9,7 +9,11 @@ import (
 	"strings"
 
 	"go.starlark.net/starlark"
+	"go.starlark.net/syntax"
 
+	"github.com/squallhq/squall/internal/starbind/bind"
+	"github.com/squallhq/squall/internal/starbind/source"
+	"github.com/squallhq/squall/internal/starbind/static"
 	"github.com/squallhq/squall/property"
 	"github.com/squallhq/squall/spec"
 )
@@ -83,7 +87,7 @@ func (ld *loader) finish() *spec.Suite {
 	d := &ld.decls
 	for _, r := range d.references {
 		if d.service(r.name) == nil && len(ld.modules) > 0 && ld.complete() {
-			ld.report(r.at, nearest(r.name, d.serviceNames()), "ref: no service %q is declared", r.name)
+			ld.report(r.at, source.Nearest(r.name, d.serviceNames()), "ref: no service %q is declared", r.name)
 		}
 	}
 	for _, fn := range d.later {
@@ -94,21 +98,60 @@ func (ld *loader) finish() *spec.Suite {
 	}
 	ld.checkCycles()
 	if ld.complete() {
-		ld.lint()
+		ld.program().Lint(&env{loader: ld, when: bind.AtLoad})
 	}
 	if len(ld.reports) > 0 {
 		return nil
 	}
+	return ld.suite()
+}
+
+// program is all code, for what is found out without running it.
+func (ld *loader) program() *static.Program {
+	p := &static.Program{Index: ld.index, Predeclared: ld.table.predeclared}
+	p.Reference = func(name string) starlark.Value {
+		if s := ld.decls.service(name); s != nil {
+			return s
+		}
+		return nil
+	}
+	for _, f := range ld.sources {
+		p.Modules = append(p.Modules, static.Module{File: f, Globals: ld.modules[f.Path].globals, Loaded: ld.loaded(f)})
+	}
+	return p
+}
+
+// loaded returns what a file's load statements bind.
+func (ld *loader) loaded(f *source.File) starlark.StringDict {
+	out := starlark.StringDict{}
+	for _, stmt := range f.Tree.Stmts {
+		l, ok := stmt.(*syntax.LoadStmt)
+		if !ok {
+			continue
+		}
+		target, err := ld.locate(f.Path, l.ModuleName())
+		if m := ld.modules[target]; err == nil && m != nil {
+			for i, to := range l.To {
+				out[to.Name] = m.globals[l.From[i].Name]
+			}
+		}
+	}
+	return out
+}
+
+// suite puts together what was declared.
+func (ld *loader) suite() *spec.Suite {
+	d, program := &ld.decls, ld.program()
 	suite := &spec.Suite{Source: d.source}
 	for _, s := range ld.sources {
-		suite.Files = append(suite.Files, spec.File{Path: s.path, Content: s.content})
+		suite.Files = append(suite.Files, spec.File{Path: s.Path, Content: s.Content})
 	}
 	for _, s := range d.services {
 		suite.Services = append(suite.Services, s.decl)
 	}
 	for _, s := range d.scenarios {
 		s.decl.Monitors, s.decl.Temporal = s.hooks.settle()
-		s.decl.MayInject = ld.reachOf(append([]starlark.Callable{s.fn}, s.expects...)...)
+		s.decl.MayInject = program.Reach(append([]starlark.Callable{s.fn}, s.expects...)...)
 		suite.Scenarios = append(suite.Scenarios, s.decl)
 	}
 	for _, a := range d.assumptions {
@@ -207,10 +250,10 @@ func (ld *loader) fillPlace(p placeholder) string {
 		}
 	}
 	if p.iface == "" {
-		ld.report(p.ref.at, "", "ref: service %q has %s; name the one whose %s is meant", p.ref.name, count(len(names), "interface"), p.part)
+		ld.report(p.ref.at, "", "ref: service %q has %s; name the one whose %s is meant", p.ref.name, bind.Count(len(names), "interface"), p.part)
 		return ""
 	}
-	ld.report(p.ref.at, nearest(p.iface, names), "ref: service %q has no interface %q", p.ref.name, p.iface)
+	ld.report(p.ref.at, source.Nearest(p.iface, names), "ref: service %q has no interface %q", p.ref.name, p.iface)
 	return ""
 }
 
@@ -246,13 +289,13 @@ func (ld *loader) checkCycles() {
 }
 
 // spanAt finds the span of the call that begins at a recorded position.
-func (ld *loader) spanAt(position string) span {
-	for _, call := range ld.index.calls {
-		if s := spanOf(call.Fn); placeOf(s.start).String() == position {
+func (ld *loader) spanAt(position string) source.Span {
+	for _, call := range ld.index.Calls {
+		if s := source.SpanOf(call.Fn); source.PlaceOf(s.Start).String() == position {
 			return s
 		}
 	}
-	return span{}
+	return source.Span{}
 }
 
 // absolute resolves a path of a spec against the main file's directory.
@@ -268,6 +311,6 @@ func (c *call) firstUse(what, name, before string) bool {
 	if before == "" {
 		return true
 	}
-	c.errorf(c.site.at(c.site.valueExpr("name", 0)), "", "%s is declared twice; the first is at %s", fmt.Sprintf("%s %q", what, name), before)
+	c.Errorf(c.Site.At(c.Site.ValueExpr("name", 0)), "", "%s is declared twice; the first is at %s", fmt.Sprintf("%s %q", what, name), before)
 	return false
 }

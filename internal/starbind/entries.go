@@ -5,6 +5,8 @@ import (
 
 	"go.starlark.net/starlark"
 	"go.starlark.net/starlarkstruct"
+
+	"github.com/squallhq/squall/internal/starbind/bind"
 )
 
 // table is all builtins, and the names that a spec finds predeclared.
@@ -31,15 +33,15 @@ func newTable(ld *loader) *table {
 	}
 	spaces := map[string]*namespace{}
 	for name := range namespaces() {
-		spaces[name] = &namespace{opaque{"module", "<module " + name + ">"}, starlark.StringDict{}}
+		spaces[name] = &namespace{named("module", "<module "+name+">"), starlark.StringDict{}}
 		t.predeclared[name] = spaces[name]
 	}
 	for _, e := range t.entries {
-		space, member, dotted := cutLast(e.name)
+		space, member, dotted := cutLast(e.Name)
 		if dotted {
-			spaces[space].members[member] = &builtin{e}
+			spaces[space].members[member] = &bind.Builtin{Entry: e}
 		} else {
-			t.predeclared[e.name] = &builtin{e}
+			t.predeclared[e.Name] = &bind.Builtin{Entry: e}
 		}
 	}
 	return t
@@ -58,26 +60,26 @@ func cutLast(name string) (before, after string, found bool) {
 func plainEntries() []entry {
 	return []entry{
 		{
-			name: "struct", phases: anywhere,
-			doc:     "makes a value with the given attributes.",
-			example: `limits = struct(max_ms = 300, retries = 2)`,
-			rest:    &rest{label: "name", doc: "an attribute and its value", kind: aValue()},
-			do: func(c *call) (starlark.Value, error) {
+			Name: "struct", Phases: bind.Anywhere,
+			Doc:     "makes a value with the given attributes.",
+			Example: `limits = struct(max_ms = 300, retries = 2)`,
+			Rest:    &rest{Label: "name", Doc: "an attribute and its value", Kind: bind.Value()},
+			Do: do(func(c *call) (starlark.Value, error) {
 				members := starlark.StringDict{}
-				for _, kw := range c.rest {
-					members[kw.name] = kw.value.(starlark.Value)
+				for _, kw := range c.Rest {
+					members[kw.Name] = kw.Value.(starlark.Value)
 				}
 				return starlarkstruct.FromStringDict(starlarkstruct.Default, members), nil
-			},
+			}),
 		},
 		{
-			name: "duration", phases: anywhere, pure: true,
-			doc:     "makes a duration, which can be compared, added and multiplied.",
-			example: `budget = duration("200ms") * 3`,
-			params:  []param{{name: "value", kind: aDuration(), required: true, doc: `such as "200ms", "1.5s" or "2m"`}},
-			do: func(c *call) (starlark.Value, error) {
+			Name: "duration", Phases: bind.Anywhere, Pure: true,
+			Doc:     "makes a duration, which can be compared, added and multiplied.",
+			Example: `budget = duration("200ms") * 3`,
+			Params:  []param{{Name: "value", Kind: bind.Duration(), Required: true, Doc: `such as "200ms", "1.5s" or "2m"`}},
+			Do: do(func(c *call) (starlark.Value, error) {
 				return durationValue(c, "value"), nil
-			},
+			}),
 		},
 	}
 }

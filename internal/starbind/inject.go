@@ -6,6 +6,7 @@ import (
 	"go.starlark.net/starlark"
 
 	"github.com/squallhq/squall/fault"
+	"github.com/squallhq/squall/internal/starbind/bind"
 	"github.com/squallhq/squall/spec"
 )
 
@@ -42,21 +43,21 @@ func (c *call) ruleSet() ([]fault.Rule, []any) {
 	var rules []fault.Rule
 	var keys []any
 	var tgt target
-	switch v := c.args["target"].(type) {
+	switch v := c.Args["target"].(type) {
 	case *assumption:
 		keys = append(keys, v)
 		for _, r := range v.decl.Rules {
 			r.ID = ids.name(r.ID)
 			rules = append(rules, r)
 		}
-		if len(c.rest) > 0 {
-			c.errorf(c.rest[0].at, "", "an assumption has its own calls; %s= needs a service as target", c.rest[0].name)
+		if len(c.Rest) > 0 {
+			c.Errorf(c.Rest[0].At, "", "an assumption has its own calls; %s= needs a service as target", c.Rest[0].Name)
 		}
 	case *linkRule:
 		keys = append(keys, v)
 		effects = append([]*linkRule{v}, effects...)
-		if len(c.rest) > 0 {
-			c.errorf(c.rest[0].at, "", "%s= needs a service as target", c.rest[0].name)
+		if len(c.Rest) > 0 {
+			c.Errorf(c.Rest[0].At, "", "%s= needs a service as target", c.Rest[0].Name)
 		}
 	case target:
 		keys = append(keys, v)
@@ -64,8 +65,8 @@ func (c *call) ruleSet() ([]fault.Rule, []any) {
 	}
 	rules = append(rules, c.syscallRules(ids, tgt.service, "")...)
 	rules = append(rules, c.linkRules(ids, tgt, "", effects)...)
-	if len(rules) == 0 && !c.bad {
-		c.errorf(c.site.span(), "", "has no rule: name a call (write = deny(...)), an effect such as latency(), or an assumption")
+	if len(rules) == 0 && !c.Bad {
+		c.Errorf(c.Site.Span(), "", "has no rule: name a call (write = deny(...)), an effect such as latency(), or an assumption")
 	}
 	return rules, keys
 }
@@ -76,7 +77,7 @@ func (c *call) bodyNames() *namer {
 	b := c.env.body
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	owner := fmt.Sprintf("%s@%s", c.entry.name, c.site.start())
+	owner := fmt.Sprintf("%s@%s", c.Entry.Name, c.Site.Start())
 	b.made[owner]++
 	if n := b.made[owner]; n > 1 {
 		owner = fmt.Sprintf("%s#%d", owner, n)
@@ -86,7 +87,7 @@ func (c *call) bodyNames() *namer {
 
 // during puts rules in force while a function runs.
 func (c *call) during(rules []fault.Rule) (starlark.Value, error) {
-	if c.bad {
+	if c.Bad {
 		return nil, nil
 	}
 	a, err := c.env.world.Inject(c.env.ctx, rules...)
@@ -94,19 +95,19 @@ func (c *call) during(rules []fault.Rule) (starlark.Value, error) {
 		return nil, c.worldly(err)
 	}
 	defer a.Release()
-	return starlark.Call(c.thread, arg[starlark.Callable](c, "run"), nil, nil)
+	return starlark.Call(c.Thread, arg[starlark.Callable](c, "run"), nil, nil)
 }
 
 // start puts rules in force until they are stopped.
 func (c *call) start(rules []fault.Rule, keys []any) (starlark.Value, error) {
-	if c.bad {
+	if c.Bad {
 		return nil, nil
 	}
 	rs, err := c.env.world.Inject(c.env.ctx, rules...)
 	if err != nil {
 		return nil, c.worldly(err)
 	}
-	a := &active{opaque: opaque{"active", "active(" + c.site.start().String() + ")"}, rules: rs}
+	a := &active{opaque: named("active", "active("+c.Site.Start().String()+")"), rules: rs}
 	a.keys = append(keys, a)
 	b := c.env.body
 	b.mu.Lock()
@@ -143,14 +144,14 @@ func doFaultStart(c *call) (starlark.Value, error) {
 }
 
 func doFaultStop(c *call) (starlark.Value, error) {
-	var key any = c.args["fault"]
-	if v, ok := c.args["fault"].(starlark.Value); ok {
+	var key any = c.Args["fault"]
+	if v, ok := c.Args["fault"].(starlark.Value); ok {
 		if t, ok := targetOf(v); ok {
 			key = t
 		}
 	}
 	if c.env.body.stop(key) == 0 {
-		c.errorf(c.where("fault"), "", "nothing is in force that fault_start put there for this")
+		c.Errorf(c.Where("fault"), "", "nothing is in force that fault_start put there for this")
 	}
 	return nil, nil
 }
@@ -160,11 +161,11 @@ type pairKey struct{ a, b string }
 
 func doPartition(c *call) (starlark.Value, error) {
 	r := partitionRule(c)
-	if !c.has("run") {
+	if !c.Has("run") {
 		return r, nil
 	}
-	if c.env.phase == atLoad {
-		c.errorf(c.site.keywordSpan("run"), "", "run= works in a scenario only; at the top level partition() is a rule")
+	if c.env.when == bind.AtLoad {
+		c.Errorf(c.Site.KeywordSpan("run"), "", "run= works in a scenario only; at the top level partition() is a rule")
 		return r, nil
 	}
 	return c.during(c.linkRules(c.bodyNames(), target{}, "", []*linkRule{r}))
@@ -178,7 +179,7 @@ func doPartitionStart(c *call) (starlark.Value, error) {
 func doPartitionStop(c *call) (starlark.Value, error) {
 	a, b := arg[string](c, "a"), arg[string](c, "b")
 	if c.env.body.stop(pairKey{a, b})+c.env.body.stop(pairKey{b, a}) == 0 {
-		c.errorf(c.site.span(), "", "no partition of %s and %s is in force", a, b)
+		c.Errorf(c.Site.Span(), "", "no partition of %s and %s is in force", a, b)
 	}
 	return nil, nil
 }

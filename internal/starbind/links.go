@@ -9,80 +9,82 @@ import (
 	"go.starlark.net/starlark"
 
 	"github.com/squallhq/squall/fault"
+	"github.com/squallhq/squall/internal/starbind/bind"
+	"github.com/squallhq/squall/internal/starbind/source"
 )
 
 // linkEntries are the builtins for effects on connections.
 func linkEntries() []entry {
 	direction := func(words ...string) param {
-		return param{name: "direction", kind: aChoice(words...), preset: `"both"`, doc: `the bytes concerned: "up" is from the client to the server`}
+		return param{Name: "direction", Kind: bind.Choice(words...), Preset: `"both"`, Doc: `the bytes concerned: "up" is from the client to the server`}
 	}
 	ways := direction("both", "up", "down")
-	after := param{name: "after_bytes", kind: anInt(0, math.MaxInt32), preset: "0", doc: "lets so many bytes of the direction pass first"}
+	after := param{Name: "after_bytes", Kind: bind.Int(0, math.MaxInt32), Preset: "0", Doc: "lets so many bytes of the direction pass first"}
 	probability := func(required bool) param {
-		return param{name: "probability", kind: aProbability(), required: required, preset: "always", doc: "how many datagrams are hit"}
+		return param{Name: "probability", Kind: bind.Probability(), Required: required, Preset: "always", Doc: "how many datagrams are hit"}
 	}
 	rows := []entry{
 		linkEntry(fault.Latency, `latency("200ms", jitter = "50ms")`,
-			param{name: "delay", kind: aDuration(), required: true, doc: "how much later bytes arrive, one way"},
-			param{name: "jitter", kind: aDuration(), preset: `"0s"`, doc: "added, drawn uniformly from [0, jitter)"},
-			ways, param{name: "connect", kind: aBool(), preset: "False", doc: "holds the opening of connections too"}),
+			param{Name: "delay", Kind: bind.Duration(), Required: true, Doc: "how much later bytes arrive, one way"},
+			param{Name: "jitter", Kind: bind.Duration(), Preset: `"0s"`, Doc: "added, drawn uniformly from [0, jitter)"},
+			ways, param{Name: "connect", Kind: bind.Bool(), Preset: "False", Doc: "holds the opening of connections too"}),
 		linkEntry(fault.Bandwidth, `bandwidth("1mbit")`,
-			param{name: "rate", kind: aRate(), required: true, doc: `such as "1mbit" or "2MB/s"`}, ways),
+			param{Name: "rate", Kind: bind.Rate(), Required: true, Doc: `such as "1mbit" or "2MB/s"`}, ways),
 		linkEntry(fault.Reset, `reset(after_bytes = 4096)`, after, ways),
 		linkEntry(fault.Refuse, `refuse()`),
 		linkEntry(fault.TimeOut, `timeout("300ms")`,
-			param{name: "delay", kind: aDuration(), required: true, doc: "how long connecting takes before it fails"}),
+			param{Name: "delay", Kind: bind.Duration(), Required: true, Doc: "how long connecting takes before it fails"}),
 		linkEntry(fault.Blackhole, `blackhole(direction = "down")`, ways),
 		linkEntry(fault.HalfOpen, `half_open()`),
 		linkEntry(fault.Cut, `cut(after_bytes = 100, how = "rst")`, after,
-			param{name: "how", kind: aChoice("fin", "rst"), preset: `"fin"`, doc: "how the connection ends"}, ways),
+			param{Name: "how", Kind: bind.Choice("fin", "rst"), Preset: `"fin"`, Doc: "how the connection ends"}, ways),
 		linkEntry(fault.Loss, `loss("10%")`, probability(true), ways),
 		linkEntry(fault.Duplicate, `duplicate(count = 2)`,
-			param{name: "count", kind: anInt(1, 1000), preset: "1", doc: "how many extra copies are made"}, probability(false), ways),
+			param{Name: "count", Kind: bind.Int(1, 1000), Preset: "1", Doc: "how many extra copies are made"}, probability(false), ways),
 		linkEntry(fault.Reorder, `reorder(by = 2)`,
-			param{name: "by", kind: anInt(1, 1000), preset: "1", doc: "how many datagrams later one arrives"}, probability(false), ways),
+			param{Name: "by", Kind: bind.Int(1, 1000), Preset: "1", Doc: "how many datagrams later one arrives"}, probability(false), ways),
 	}
 	pair := []param{
-		{name: "a", kind: aService(), required: true, doc: "one service"},
-		{name: "b", kind: aService(), required: true, doc: "the other"},
+		{Name: "a", Kind: aService(), Required: true, Doc: "one service"},
+		{Name: "b", Kind: aService(), Required: true, Doc: "the other"},
 	}
-	pairWays := param{name: "direction", kind: aChoice("both", "a_to_b", "b_to_a"), preset: `"both"`, doc: "which bytes are lost"}
+	pairWays := param{Name: "direction", Kind: bind.Choice("both", "a_to_b", "b_to_a"), Preset: `"both"`, Doc: "which bytes are lost"}
 	return append(rows,
 		entry{
-			name: "partition", phases: atLoad | inBody, pure: true, reach: injectsPartition,
-			doc:     "cuts two services off from each other, as with a pulled cable, on new and on established connections. It is a rule; with run it is in force while a function runs and returns the function's result.",
-			example: `partition(n1, n2, direction = "a_to_b", run = lambda: sleep("2s"))`,
-			params: append(append([]param{}, pair[0], pair[1], pairWays,
-				param{name: "run", kind: aFunction(0), doc: "in a scenario: what to do meanwhile"}), ruleParams()...),
-			do: doPartition,
+			Name: "partition", Phases: bind.AtLoad | bind.InBody, Pure: true, Reach: bind.InjectsPartition,
+			Doc:     "cuts two services off from each other, as with a pulled cable, on new and on established connections. It is a rule; with run it is in force while a function runs and returns the function's result.",
+			Example: `partition(n1, n2, direction = "a_to_b", run = lambda: sleep("2s"))`,
+			Params: append(append([]param{}, pair[0], pair[1], pairWays,
+				param{Name: "run", Kind: bind.Function(0), Doc: "in a scenario: what to do meanwhile"}), ruleParams()...),
+			Do: do(doPartition),
 		},
 		entry{
-			name: "partition_start", phases: inBody, reach: injectsPartition,
-			doc:     "cuts two services off from each other until partition_stop or the end of the body.",
-			example: `partition_start(n1, n2)`,
-			params:  append(append([]param{}, pair...), pairWays),
-			do:      doPartitionStart,
+			Name: "partition_start", Phases: bind.InBody, Reach: bind.InjectsPartition,
+			Doc:     "cuts two services off from each other until partition_stop or the end of the body.",
+			Example: `partition_start(n1, n2)`,
+			Params:  append(append([]param{}, pair...), pairWays),
+			Do:      do(doPartitionStart),
 		},
 		entry{
-			name: "partition_stop", phases: inBody,
-			doc:     "heals what partition_start cut.",
-			example: `partition_stop(n1, n2)`,
-			params:  pair,
-			do:      doPartitionStop,
+			Name: "partition_stop", Phases: bind.InBody,
+			Doc:     "heals what partition_start cut.",
+			Example: `partition_stop(n1, n2)`,
+			Params:  pair,
+			Do:      do(doPartitionStop),
 		},
 		entry{
-			name: "link", phases: atLoad | inBody, reach: injectsLink,
-			doc:     "names the connections from one service to another, or to one of its interfaces.",
-			example: `latency("200ms", on = link(api, db.pg))`,
-			params: []param{
-				{name: "client", kind: aService(), required: true, doc: "the service that connects"},
-				{name: "server", kind: aTarget(), required: true, doc: "the service or interface that it connects to"},
+			Name: "link", Phases: bind.AtLoad | bind.InBody, Reach: bind.InjectsLink,
+			Doc:     "names the connections from one service to another, or to one of its interfaces.",
+			Example: `latency("200ms", on = link(api, db.pg))`,
+			Params: []param{
+				{Name: "client", Kind: aService(), Required: true, Doc: "the service that connects"},
+				{Name: "server", Kind: aTarget(), Required: true, Doc: "the service or interface that it connects to"},
 			},
-			do: func(c *call) (starlark.Value, error) {
+			Do: do(func(c *call) (starlark.Value, error) {
 				to := arg[target](c, "server")
 				p := fault.Pair{A: arg[string](c, "client"), B: to.service, Interface: to.iface, Directed: true}
-				return &linkValue{opaque{"link", p.A + " -> " + to.service}, p}, nil
-			},
+				return &linkValue{named("link", p.A+" -> "+to.service), p}, nil
+			}),
 		})
 }
 
@@ -97,33 +99,33 @@ func linkEntry(k fault.LinkKind, example string, params ...param) entry {
 		sorts = "datagrams"
 	}
 	return entry{
-		name: string(k), phases: atLoad | inBody, pure: true,
-		doc:     row.Doc + ". It is a rule for " + sorts + ".",
-		example: example,
-		params: append(append(params,
-			param{name: "on", kind: aLink(), preset: "the target's", doc: "the connections concerned: link()"}), ruleParams()...),
-		do: func(c *call) (starlark.Value, error) { return linkEffect(c, k), nil },
+		Name: string(k), Phases: bind.AtLoad | bind.InBody, Pure: true,
+		Doc:     row.Doc + ". It is a rule for " + sorts + ".",
+		Example: example,
+		Params: append(append(params,
+			param{Name: "on", Kind: aLink(), Preset: "the target's", Doc: "the connections concerned: link()"}), ruleParams()...),
+		Do: do(func(c *call) (starlark.Value, error) { return linkEffect(c, k), nil }),
 	}
 }
 
 // ruleParams are the options that effects on connections share.
 func ruleParams() []param {
 	return []param{
-		{name: "optional", kind: aBool(), preset: "False", doc: "a leaf may pass although the rule never fired"},
-		{name: "during", kind: aChoice("body", "start"), preset: `"body"`, doc: `"start" puts it in force before the programs run`},
-		{name: "label", kind: aName(), preset: "the effect's name", doc: "its name in records"},
+		{Name: "optional", Kind: bind.Bool(), Preset: "False", Doc: "a leaf may pass although the rule never fired"},
+		{Name: "during", Kind: bind.Choice("body", "start"), Preset: `"body"`, Doc: `"start" puts it in force before the programs run`},
+		{Name: "label", Kind: bind.Name(), Preset: "the effect's name", Doc: "its name in records"},
 	}
 }
 
 func aLink() kind {
-	return scalar("a link()", func(v starlark.Value) (any, bool) {
+	return bind.Scalar("a link()", func(v starlark.Value) (any, bool) {
 		l, ok := v.(*linkValue)
 		return l, ok
 	})
 }
 
 func aLinkRule() kind {
-	return scalar("an effect on connections, such as latency()", func(v starlark.Value) (any, bool) {
+	return bind.Scalar("an effect on connections, such as latency()", func(v starlark.Value) (any, bool) {
 		r, ok := v.(*linkRule)
 		return r, ok
 	})
@@ -142,11 +144,11 @@ func linkEffect(c *call, k fault.LinkKind) *linkRule {
 	if k == fault.Cut && e.How == "" {
 		e.How = "fin"
 	}
-	if c.has("delay") && e.Delay == 0 && e.Jitter == 0 {
-		c.errorf(c.where("delay"), "", "a delay of nothing has no effect")
+	if c.Has("delay") && e.Delay == 0 && e.Jitter == 0 {
+		c.Errorf(c.Where("delay"), "", "a delay of nothing has no effect")
 	}
 	r := &linkRule{
-		opaque: opaque{"rule", string(k) + "(...)"}, effect: e,
+		opaque: named("rule", string(k)+"(...)"), effect: e,
 		direction: directionOf(c), ruleOptions: c.options(),
 	}
 	r.when.Probability = 0 // it is part of the effect
@@ -163,10 +165,10 @@ func directionOf(c *call) fault.Direction {
 func partitionRule(c *call) *linkRule {
 	a, b := arg[string](c, "a"), arg[string](c, "b")
 	if a == b {
-		c.errorf(c.where("b"), "", "a service can't be cut off from itself")
+		c.Errorf(c.Where("b"), "", "a service can't be cut off from itself")
 	}
 	return &linkRule{
-		opaque: opaque{"rule", fmt.Sprintf("partition(%s, %s)", a, b)}, effect: fault.LinkEffect{Kind: fault.Partition},
+		opaque: named("rule", fmt.Sprintf("partition(%s, %s)", a, b)), effect: fault.LinkEffect{Kind: fault.Partition},
 		direction: directionOf(c), pair: &fault.Pair{A: a, B: b}, ruleOptions: c.options(),
 	}
 }
@@ -178,8 +180,8 @@ func (c *call) linkRules(ids *namer, tgt target, assumption string, effects []*l
 		pair := e.pair
 		if pair == nil {
 			if tgt.service == "" {
-				if !c.triedAndFailed("target") {
-					c.report(e.at, "", fmt.Sprintf("%s: says not between whom: give the assumption target=, or the rule on=link(...)", e.effect.Kind))
+				if !c.TriedAndFailed("target") {
+					c.Report(e.at, "", fmt.Sprintf("%s: says not between whom: give the assumption target=, or the rule on=link(...)", e.effect.Kind))
 				}
 				continue
 			}
@@ -189,7 +191,7 @@ func (c *call) linkRules(ids *namer, tgt target, assumption string, effects []*l
 		rules = append(rules, fault.Rule{
 			ID: ids.name(orElse(e.label, string(e.effect.Kind))), Assumption: assumption,
 			Link: &fault.Link{Pair: *pair, Direction: e.direction, Effect: e.effect}, When: e.when,
-			Optional: e.optional, During: e.during, Position: placeOf(e.at.start).String(),
+			Optional: e.optional, During: e.during, Position: source.PlaceOf(e.at.Start).String(),
 		})
 	}
 	return rules
@@ -216,5 +218,5 @@ func (c *call) checkSort(e *linkRule, p fault.Pair) {
 	if row.Datagram {
 		sort = "datagrams"
 	}
-	c.report(e.at, "", fmt.Sprintf("%s: acts on %s only, and %s has none", e.effect.Kind, sort, strings.Join(seen, ", ")))
+	c.Report(e.at, "", fmt.Sprintf("%s: acts on %s only, and %s has none", e.effect.Kind, sort, strings.Join(seen, ", ")))
 }

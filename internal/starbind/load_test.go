@@ -91,15 +91,16 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+func monitors(list []*property.Monitor) (names []string) {
+	for _, m := range list {
+		names = append(names, m.Name)
+	}
+	return names
+}
+
 // describeSuite writes a suite as JSON, with names in the place of functions.
 func describeSuite(t *testing.T, s *spec.Suite) []byte {
 	t.Helper()
-	monitors := func(list []*property.Monitor) (names []string) {
-		for _, m := range list {
-			names = append(names, m.Name)
-		}
-		return names
-	}
 	temporal := func(list []*property.Temporal) (names []string) {
 		for _, p := range list {
 			name := string(p.Kind) + " " + p.Name

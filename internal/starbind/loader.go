@@ -21,6 +21,8 @@ import (
 	"go.starlark.net/starlark"
 	"go.starlark.net/syntax"
 
+	"github.com/squallhq/squall/internal/starbind/bind"
+	"github.com/squallhq/squall/internal/starbind/source"
 	"github.com/squallhq/squall/protocol"
 	"github.com/squallhq/squall/spec"
 )
@@ -42,23 +44,23 @@ const (
 	maxFileSize     = 8 << 20
 )
 
-// Load reads the spec in the file at source and the files that it loads. What is wrong with them
+// Load reads the spec in the file at path and the files that it loads. What is wrong with them
 // comes back as an *Errors that lists as much as could be found in one go.
-func (l Loader) Load(ctx context.Context, source string) (*spec.Suite, error) {
-	ld, err := newLoader(l, source)
+func (l Loader) Load(ctx context.Context, path string) (*spec.Suite, error) {
+	ld, err := newLoader(l, path)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := ld.module(ctx, filepath.Base(source)); err != nil && !errors.Is(err, errReported) {
+	if _, err := ld.module(ctx, filepath.Base(path)); err != nil && !errors.Is(err, errReported) {
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("starbind: load %s: %w", source, context.Cause(ctx))
+			return nil, fmt.Errorf("starbind: load %s: %w", path, context.Cause(ctx))
 		}
 		return nil, fmt.Errorf("starbind: load: %w", err)
 	}
 	suite := ld.finish()
 	if len(ld.reports) > 0 {
-		main := ld.display(filepath.Base(source))
-		return nil, &Errors{List: sorted(ld.reports, func(file string) int {
+		main := ld.display(filepath.Base(path))
+		return nil, &Errors{List: source.Sorted(ld.reports, func(file string) int {
 			if file == main {
 				return 0
 			}
@@ -76,8 +78,8 @@ type loader struct {
 	dir, root string
 	protocols map[string]protocol.Info
 	table     *table
-	index     *index
-	sources   []*source
+	index     *source.Index
+	sources   []*source.File
 	modules   map[string]*module
 	reports   []Diagnostic
 	decls     declarations
@@ -85,7 +87,7 @@ type loader struct {
 
 // module is a file that was executed, or is being executed.
 type module struct {
-	source  *source
+	file    *source.File
 	globals starlark.StringDict
 	err     error
 	done    bool
@@ -94,8 +96,8 @@ type module struct {
 // errReported says that a report has been made already.
 var errReported = errors.New("reported")
 
-func newLoader(l Loader, source string) (*loader, error) {
-	dir := filepath.Dir(source)
+func newLoader(l Loader, path string) (*loader, error) {
+	dir := filepath.Dir(path)
 	root, err := filepath.Abs(dir)
 	if err == nil {
 		root, err = filepath.EvalSymlinks(root)
@@ -104,8 +106,8 @@ func newLoader(l Loader, source string) (*loader, error) {
 		return nil, fmt.Errorf("starbind: load: %w", err)
 	}
 	ld := &loader{
-		Loader: l, dir: dir, root: root, index: newIndex(),
-		protocols: map[string]protocol.Info{}, modules: map[string]*module{}, decls: newDeclarations(source),
+		Loader: l, dir: dir, root: root, index: source.NewIndex(),
+		protocols: map[string]protocol.Info{}, modules: map[string]*module{}, decls: newDeclarations(path),
 	}
 	for _, p := range l.Protocols {
 		ld.protocols[p.Name] = p
@@ -117,22 +119,22 @@ func newLoader(l Loader, source string) (*loader, error) {
 // display is a path of the spec as the user would name it.
 func (ld *loader) display(rel string) string { return filepath.Join(ld.dir, rel) }
 
-func (ld *loader) diagnostic(at span, near, message string) Diagnostic {
+func (ld *loader) diagnostic(at source.Span, near, message string) Diagnostic {
 	d := Diagnostic{
-		File: ld.display(at.start.Filename()), Line: int(at.start.Line), Col: int(at.start.Col),
-		EndCol: int(at.end.Col), Message: message, Nearest: near,
+		File: ld.display(at.Start.Filename()), Line: int(at.Start.Line), Col: int(at.Start.Col),
+		EndCol: int(at.End.Col), Message: message, Nearest: near,
 	}
-	if m := ld.modules[at.start.Filename()]; m != nil && m.source != nil && d.Line >= 1 && d.Line <= len(m.source.lines) {
-		d.Text = m.source.lines[d.Line-1]
+	if m := ld.modules[at.Start.Filename()]; m != nil && m.file != nil && d.Line >= 1 && d.Line <= len(m.file.Lines) {
+		d.Text = m.file.Lines[d.Line-1]
 	}
-	if at.end.Line != at.start.Line {
+	if at.End.Line != at.Start.Line {
 		d.EndCol = len([]rune(d.Text)) + 1
 	}
 	d.EndCol = max(d.EndCol, d.Col+1)
 	return d
 }
 
-func (ld *loader) report(at span, near, format string, args ...any) {
+func (ld *loader) report(at source.Span, near, format string, args ...any) {
 	ld.reports = append(ld.reports, ld.diagnostic(at, near, fmt.Sprintf(format, args...)))
 }
 
@@ -156,19 +158,19 @@ func (ld *loader) execute(ctx context.Context, m *module, rel string) (starlark.
 	if err != nil {
 		return nil, err
 	}
-	m.source = &source{path: rel, content: content, lines: splitLines(content)}
-	ld.sources = append(ld.sources, m.source)
+	m.file = &source.File{Path: rel, Content: content, Lines: source.SplitLines(content)}
+	ld.sources = append(ld.sources, m.file)
 	options := &syntax.FileOptions{Set: true, While: true, TopLevelControl: true, GlobalReassign: true}
 	tree, err := options.Parse(rel, content, 0)
 	if err != nil {
 		return nil, ld.reportStatic(err)
 	}
-	m.source.tree = tree
+	m.file.Tree = tree
 	program, err := starlark.FileProgram(tree, ld.table.predeclared.Has)
 	if err != nil {
 		return nil, ld.reportStatic(err)
 	}
-	ld.index.add(tree)
+	ld.index.Add(tree)
 	thread := ld.thread(ctx, rel)
 	stop := context.AfterFunc(ctx, func() { thread.Cancel("interrupted") })
 	defer stop()
@@ -186,10 +188,10 @@ func (ld *loader) thread(ctx context.Context, rel string) *starlark.Thread {
 	thread.Print = func(t *starlark.Thread, msg string) {
 		pos := t.CallFrame(1).Pos
 		if ld.Print != nil {
-			ld.Print(placeOf(pos).String(), msg)
+			ld.Print(source.PlaceOf(pos).String(), msg)
 			return
 		}
-		fmt.Fprintf(os.Stderr, "%s: %s\n", placeOf(pos), msg)
+		fmt.Fprintf(os.Stderr, "%s: %s\n", source.PlaceOf(pos), msg)
 	}
 	thread.Load = func(_ *starlark.Thread, name string) (starlark.StringDict, error) {
 		target, err := ld.locate(rel, name)
@@ -206,7 +208,7 @@ func (ld *loader) thread(ctx context.Context, rel string) *starlark.Thread {
 	thread.OnMaxSteps = func(t *starlark.Thread) {
 		t.Cancel(fmt.Sprintf("stopped after %d steps: the top level does not come to an end here", steps))
 	}
-	(&env{loader: ld, phase: atLoad, ctx: ctx}).attach(thread)
+	bind.Attach(thread, &env{loader: ld, when: bind.AtLoad, ctx: ctx})
 	return thread
 }
 
@@ -266,7 +268,7 @@ func (ld *loader) reportStatic(err error) error {
 			ld.reportUndefined(e)
 		}
 	case errors.As(err, &se):
-		ld.report(span{se.Pos, se.Pos}, "", "%s", se.Msg)
+		ld.report(source.At(se.Pos), "", "%s", se.Msg)
 	default:
 		return err
 	}
@@ -279,11 +281,11 @@ func (ld *loader) reportUndefined(e resolve.Error) {
 	end := e.Pos
 	if name, ok := strings.CutPrefix(message, "undefined: "); ok {
 		if near == "" {
-			near = nearest(name, append(ld.table.predeclared.Keys(), starlark.Universe.Keys()...))
+			near = source.Nearest(name, append(ld.table.predeclared.Keys(), starlark.Universe.Keys()...))
 		}
 		end.Col += int32(len([]rune(name)))
 	}
-	ld.report(span{e.Pos, end}, near, "%s", message)
+	ld.report(source.Span{Start: e.Pos, End: end}, near, "%s", message)
 }
 
 // reportEval reports an error that ended the execution of a file.

@@ -8,6 +8,9 @@ import (
 	"go.starlark.net/syntax"
 
 	"github.com/squallhq/squall/event"
+	"github.com/squallhq/squall/internal/starbind/bind"
+	"github.com/squallhq/squall/internal/starbind/source"
+	"github.com/squallhq/squall/internal/starbind/value"
 )
 
 // matcher chooses events without running code.
@@ -20,23 +23,23 @@ type matcher struct {
 func matchEntries() []entry {
 	combine := func(name, doc, example string, fn func(list []*matcher, e event.Event) bool) entry {
 		return entry{
-			name: name, phases: anywhere, doc: doc, example: example,
-			params: []param{{name: "matchers", kind: aMatcher(), variadic: true, required: true, doc: "at least one"}},
-			do: func(c *call) (starlark.Value, error) {
+			Name: name, Phases: bind.Anywhere, Doc: doc, Example: example,
+			Params: []param{{Name: "matchers", Kind: aMatcher(), Variadic: true, Required: true, Doc: "at least one"}},
+			Do: do(func(c *call) (starlark.Value, error) {
 				list := argList[*matcher](c, "matchers")
-				return &matcher{opaque{"matcher", name + "(...)"}, func(e event.Event) bool { return fn(list, e) }}, nil
-			},
+				return &matcher{named("matcher", name+"(...)"), func(e event.Event) bool { return fn(list, e) }}, nil
+			}),
 		}
 	}
 	return []entry{
 		{
-			name: "match.event", phases: anywhere, pure: true,
-			doc:     "matches events by their type, service and fields. In a string, * stands for any text.",
-			example: `match.event(type = "stdout", service = "api", status = "confirmed")`,
-			params:  filterParams(), rest: fieldKeywords(),
-			do: func(c *call) (starlark.Value, error) {
-				return &matcher{opaque{"matcher", "match.event(...)"}, c.fieldTest()}, nil
-			},
+			Name: "match.event", Phases: bind.Anywhere, Pure: true,
+			Doc:     "matches events by their type, service and fields. In a string, * stands for any text.",
+			Example: `match.event(type = "stdout", service = "api", status = "confirmed")`,
+			Params:  filterParams(), Rest: fieldKeywords(),
+			Do: do(func(c *call) (starlark.Value, error) {
+				return &matcher{named("matcher", "match.event(...)"), c.fieldTest()}, nil
+			}),
 		},
 		combine("match.any", "matches what at least one matcher matches.", `match.any(match.event(type = "stdout"), match.event(type = "stderr"))`,
 			func(list []*matcher, e event.Event) bool {
@@ -57,18 +60,18 @@ func matchEntries() []entry {
 				return true
 			}),
 		{
-			name: "match.never", phases: anywhere, pure: true,
-			doc:     "matches nothing.",
-			example: `match.never()`,
-			do: func(*call) (starlark.Value, error) {
-				return &matcher{opaque{"matcher", "match.never()"}, func(event.Event) bool { return false }}, nil
-			},
+			Name: "match.never", Phases: bind.Anywhere, Pure: true,
+			Doc:     "matches nothing.",
+			Example: `match.never()`,
+			Do: do(func(*call) (starlark.Value, error) {
+				return &matcher{named("matcher", "match.never()"), func(event.Event) bool { return false }}, nil
+			}),
 		},
 	}
 }
 
 func aMatcher() kind {
-	return scalar("a matcher such as match.event()", func(v starlark.Value) (any, bool) {
+	return bind.Scalar("a matcher such as match.event()", func(v starlark.Value) (any, bool) {
 		m, ok := v.(*matcher)
 		return m, ok
 	})
@@ -77,18 +80,18 @@ func aMatcher() kind {
 // filterParams are the named parts of a filter over events; fieldKeywords are the rest.
 func filterParams() []param {
 	return []param{
-		{name: "type", kind: anEventType(), doc: "the kind of event"},
-		{name: "service", kind: aString(), doc: "the service, or driver for the scenario's own"},
-		{name: "fields", kind: aFieldDict(), doc: "fields whose names are taken by a parameter"},
+		{Name: "type", Kind: anEventType(), Doc: "the kind of event"},
+		{Name: "service", Kind: bind.String(), Doc: "the service, or driver for the scenario's own"},
+		{Name: "fields", Kind: aFieldDict(), Doc: "fields whose names are taken by a parameter"},
 	}
 }
 
 func fieldKeywords() *rest {
-	return &rest{label: "<field>", doc: "a field and what it must be; * in a string stands for any text, None for absent", kind: aFieldValue()}
+	return &rest{Label: "<field>", Doc: "a field and what it must be; * in a string stands for any text, None for absent", Kind: aFieldValue()}
 }
 
 func anEventType() kind {
-	return kind{"a string", func(c *call, v starlark.Value, at span, _ syntax.Expr) (any, bool) {
+	return kindOf("a string", func(c *call, v starlark.Value, at source.Span, _ syntax.Expr) (any, bool) {
 		s, ok := starlark.AsString(v)
 		if !ok {
 			return nil, false
@@ -103,13 +106,13 @@ func anEventType() kind {
 		if strings.Contains(s, "*") {
 			return s, true
 		}
-		c.errorf(at, nearest(s, names), "there is no event type %q (types: %s)", s, strings.Join(names, ", "))
+		c.Errorf(at, source.Nearest(s, names), "there is no event type %q (types: %s)", s, strings.Join(names, ", "))
 		return nil, false
-	}}
+	})
 }
 
 func aFieldValue() kind {
-	return scalar("a string, a number, True, False or None", func(v starlark.Value) (any, bool) {
+	return bind.Scalar("a string, a number, True, False or None", func(v starlark.Value) (any, bool) {
 		switch v.(type) {
 		case starlark.String, starlark.Int, starlark.Float, starlark.Bool, starlark.NoneType:
 			return v, true
@@ -120,7 +123,7 @@ func aFieldValue() kind {
 
 func aFieldDict() kind {
 	one := aFieldValue()
-	return kind{"a dict of fields", func(c *call, v starlark.Value, at span, e syntax.Expr) (any, bool) {
+	return kindOf("a dict of fields", func(c *call, v starlark.Value, at source.Span, e syntax.Expr) (any, bool) {
 		d, ok := v.(*starlark.Dict)
 		if !ok {
 			return nil, false
@@ -131,12 +134,12 @@ func aFieldDict() kind {
 			if !ok {
 				return nil, false
 			}
-			if got, ok := c.convert(one, fmt.Sprintf("field %q", key), item[1], element(e, i, d.Len())); ok {
+			if got, ok := c.Convert(one, fmt.Sprintf("field %q", key), item[1], source.Element(e, i, d.Len())); ok {
 				m[key] = got.(starlark.Value)
 			}
 		}
 		return m, true
-	}}
+	})
 }
 
 // fieldTest makes a test of the type, service and fields that a call names.
@@ -146,8 +149,8 @@ func (c *call) fieldTest() func(event.Event) bool {
 	for name, v := range arg[map[string]starlark.Value](c, "fields") {
 		fields[name] = v
 	}
-	for _, kw := range c.rest {
-		fields[kw.name] = kw.value.(starlark.Value)
+	for _, kw := range c.Rest {
+		fields[kw.Name] = kw.Value.(starlark.Value)
 	}
 	return func(e event.Event) bool {
 		if kind != "" && !glob(kind, string(e.Kind)) || service != "" && !glob(service, e.Service) {
@@ -164,7 +167,7 @@ func (c *call) fieldTest() func(event.Event) bool {
 
 // fieldIs compares a field with what is wanted of it.
 func fieldIs(got any, want starlark.Value) bool {
-	v := toStarlark(got)
+	v := value.ToStarlark(got)
 	switch want := want.(type) {
 	case starlark.String:
 		if text, ok := starlark.AsString(v); ok {

@@ -9,6 +9,9 @@ import (
 	"go.starlark.net/syntax"
 
 	"github.com/squallhq/squall/event"
+	"github.com/squallhq/squall/internal/starbind/bind"
+	"github.com/squallhq/squall/internal/starbind/source"
+	"github.com/squallhq/squall/internal/starbind/value"
 	"github.com/squallhq/squall/property"
 )
 
@@ -28,54 +31,54 @@ type temporalValue struct {
 
 // propertyEntries are the builtins that say what must hold.
 func propertyEntries() []entry {
-	window := param{name: "between", kind: aWindow(), preset: "the whole body",
-		doc: `where it is checked: a pair of "body_start", "body_end", "stable" (await_stable returned), matchers or functions of an event`}
-	name := param{name: "name", kind: aString(), preset: "the position", doc: "its name in verdicts"}
-	pred := param{name: "pred", kind: aTracePredicate(), required: true, doc: "a matcher for the newest event, or a function of the trace that returns True or False"}
+	window := param{Name: "between", Kind: aWindow(), Preset: "the whole body",
+		Doc: `where it is checked: a pair of "body_start", "body_end", "stable" (await_stable returned), matchers or functions of an event`}
+	name := param{Name: "name", Kind: bind.String(), Preset: "the position", Doc: "its name in verdicts"}
+	pred := param{Name: "pred", Kind: aTracePredicate(), Required: true, Doc: "a matcher for the newest event, or a function of the trace that returns True or False"}
 	return append(matchEntries(), []entry{
 		{
-			name: "monitor", phases: atLoad,
-			doc:     "declares an invariant that sees each event. With a function alone, the function calls fail() when the invariant is broken. With update or check it is a state machine over the events that on chooses. Passed to a scenario, an assumption or a matrix it holds there; otherwise it holds in every leaf.",
-			example: "def confirmed_means_persisted(event):\n    if event[\"type\"] == \"stdout\" and event.get(\"status\") == \"confirmed\":\n        if not events(type = \"syscall\", name = \"write\", decision = \"allow\"):\n            fail(\"order confirmed but never persisted\")\n\npersisted = monitor(\"confirmed_means_persisted\", on = confirmed_means_persisted)",
-			params: []param{
-				{name: "name", kind: aName(), required: true, doc: "its name in verdicts"},
-				{name: "on", kind: anEventPredicate(), required: true, doc: "a function of an event, or a matcher"},
-				{name: "state_init", kind: aValue(), preset: "None", doc: "the state before the first event"},
-				{name: "update", kind: aFunction(2), doc: "returns the next state of (event, state)"},
-				{name: "check", kind: aFunction(2), doc: "tells of (event, state after update) whether the invariant holds"},
+			Name: "monitor", Phases: bind.AtLoad,
+			Doc:     "declares an invariant that sees each event. With a function alone, the function calls fail() when the invariant is broken. With update or check it is a state machine over the events that on chooses. Passed to a scenario, an assumption or a matrix it holds there; otherwise it holds in every leaf.",
+			Example: "def confirmed_means_persisted(event):\n    if event[\"type\"] == \"stdout\" and event.get(\"status\") == \"confirmed\":\n        if not events(type = \"syscall\", name = \"write\", decision = \"allow\"):\n            fail(\"order confirmed but never persisted\")\n\npersisted = monitor(\"confirmed_means_persisted\", on = confirmed_means_persisted)",
+			Params: []param{
+				{Name: "name", Kind: bind.Name(), Required: true, Doc: "its name in verdicts"},
+				{Name: "on", Kind: anEventPredicate(), Required: true, Doc: "a function of an event, or a matcher"},
+				{Name: "state_init", Kind: bind.Value(), Preset: "None", Doc: "the state before the first event"},
+				{Name: "update", Kind: bind.Function(2), Doc: "returns the next state of (event, state)"},
+				{Name: "check", Kind: bind.Function(2), Doc: "tells of (event, state after update) whether the invariant holds"},
 			},
-			do: declareMonitor,
+			Do: do(declareMonitor),
 		},
 		{
-			name: "eventually", phases: atLoad | inBody,
-			doc:     "declares that a predicate becomes true at some point of a window. At the top level it holds as a monitor does; in a scenario it holds from there on.",
-			example: `eventually(match.event(type = "stdout", msg = "elected"), anchor = match.event(type = "fault", op = "lifted"))`,
-			params: []param{
+			Name: "eventually", Phases: bind.AtLoad | bind.InBody,
+			Doc:     "declares that a predicate becomes true at some point of a window. At the top level it holds as a monitor does; in a scenario it holds from there on.",
+			Example: `eventually(match.event(type = "stdout", msg = "elected"), anchor = match.event(type = "fault", op = "lifted"))`,
+			Params: []param{
 				pred, name,
-				{name: "anchor", kind: anEventPredicate(), preset: "the body's start", doc: "the event from which on it is checked"},
+				{Name: "anchor", Kind: anEventPredicate(), Preset: "the body's start", Doc: "the event from which on it is checked"},
 				window,
 			},
-			do: func(c *call) (starlark.Value, error) { return declareTemporal(c, property.Eventually) },
+			Do: do(func(c *call) (starlark.Value, error) { return declareTemporal(c, property.Eventually) }),
 		},
 		{
-			name: "always", phases: atLoad | inBody,
-			doc:     "declares that a predicate is true at every point of a window. At the top level it holds as a monitor does; in a scenario it holds from there on.",
-			example: `always(lambda trace: len(events(type = "stdout", role = "leader")) <= 1, name = "one_leader")`,
-			params:  []param{pred, name, window},
-			do:      func(c *call) (starlark.Value, error) { return declareTemporal(c, property.Always) },
+			Name: "always", Phases: bind.AtLoad | bind.InBody,
+			Doc:     "declares that a predicate is true at every point of a window. At the top level it holds as a monitor does; in a scenario it holds from there on.",
+			Example: `always(lambda trace: len(events(type = "stdout", role = "leader")) <= 1, name = "one_leader")`,
+			Params:  []param{pred, name, window},
+			Do:      do(func(c *call) (starlark.Value, error) { return declareTemporal(c, property.Always) }),
 		},
 	}...)
 }
 
 func aMonitor() kind {
-	return scalar("a monitor()", func(v starlark.Value) (any, bool) {
+	return bind.Scalar("a monitor()", func(v starlark.Value) (any, bool) {
 		m, ok := v.(*monitorValue)
 		return m, ok
 	})
 }
 
 func aTemporal() kind {
-	return scalar("eventually() or always()", func(v starlark.Value) (any, bool) {
+	return bind.Scalar("eventually() or always()", func(v starlark.Value) (any, bool) {
 		t, ok := v.(*temporalValue)
 		return t, ok
 	})
@@ -88,12 +91,12 @@ type eventPredicate struct {
 }
 
 func anEventPredicate() kind {
-	return parsed("a matcher or a function of an event", func(v starlark.Value) (any, error) {
+	return bind.Parsed("a matcher or a function of an event", func(v starlark.Value) (any, error) {
 		switch v := v.(type) {
 		case *matcher:
 			return eventPredicate{matcher: v}, nil
 		case starlark.Callable:
-			return eventPredicate{fn: v}, arity(v, 1)
+			return eventPredicate{fn: v}, bind.Arity(v, 1)
 		}
 		return nil, nil
 	})
@@ -101,15 +104,15 @@ func anEventPredicate() kind {
 
 // aTracePredicate converts to an eventPredicate whose function takes a trace, or nothing.
 func aTracePredicate() kind {
-	return parsed("a matcher or a function of the trace", func(v starlark.Value) (any, error) {
+	return bind.Parsed("a matcher or a function of the trace", func(v starlark.Value) (any, error) {
 		switch v := v.(type) {
 		case *matcher:
 			return eventPredicate{matcher: v}, nil
 		case starlark.Callable:
-			if arity(v, 0) == nil {
+			if bind.Arity(v, 0) == nil {
 				return eventPredicate{fn: v}, nil
 			}
-			return eventPredicate{fn: v}, arity(v, 1)
+			return eventPredicate{fn: v}, bind.Arity(v, 1)
 		}
 		return nil, nil
 	})
@@ -122,24 +125,24 @@ func (p eventPredicate) test(ld *loader) func(event.Event) (bool, error) {
 		return func(e event.Event) (bool, error) { return p.matcher.test(e), nil }
 	}
 	return func(e event.Event) (bool, error) {
-		return ld.decide(&env{trace: []event.Event{e}}, p.fn, &eventValue{e})
+		return ld.decide(&env{trace: []event.Event{e}}, p.fn, value.Of(e))
 	}
 }
 
 // decide calls a function that must return True or False.
 func (ld *loader) decide(e *env, fn starlark.Callable, args ...starlark.Value) (bool, error) {
-	e.phase, e.ctx = inProperty, context.Background()
+	e.when, e.ctx = bind.InProperty, context.Background()
 	v, err := ld.run(e, "property", fn, args...)
 	if err != nil {
 		return false, err
 	}
 	b, ok := v.(starlark.Bool)
 	if !ok {
-		var at span
+		var at source.Span
 		if f, ok := fn.(*starlark.Function); ok {
-			at = span{f.Position(), f.Position()}
+			at = source.At(f.Position())
 		}
-		message := fmt.Sprintf("%s returned %s; it must return True or False", fn.Name(), describe(v))
+		message := fmt.Sprintf("%s returned %s; it must return True or False", fn.Name(), bind.Describe(v))
 		return false, &ScriptError{Diagnostic: ld.diagnostic(at, "", message), Trace: []string{}}
 	}
 	return bool(b), nil
@@ -147,18 +150,18 @@ func (ld *loader) decide(e *env, fn starlark.Callable, args ...starlark.Value) (
 
 // aWindow is a pair of borders.
 func aWindow() kind {
-	return kind{"a pair (from, to)", func(c *call, v starlark.Value, _ span, e syntax.Expr) (any, bool) {
+	return kindOf("a pair (from, to)", func(c *call, v starlark.Value, _ source.Span, e syntax.Expr) (any, bool) {
 		pair, ok := v.(starlark.Indexable)
 		if _, text := v.(starlark.String); text || !ok || pair.Len() != 2 {
 			return nil, false
 		}
 		w := &property.Window{}
-		from, ok1 := c.border(pair.Index(0), element(e, 0, 2), "body_start")
-		to, ok2 := c.border(pair.Index(1), element(e, 1, 2), "body_end")
+		from, ok1 := c.border(pair.Index(0), source.Element(e, 0, 2), "body_start")
+		to, ok2 := c.border(pair.Index(1), source.Element(e, 1, 2), "body_end")
 		w.From, w.To = from, to
-		w.Name = fmt.Sprintf("between (%s, %s)", c.text(pair.Index(0), element(e, 0, 2)), c.text(pair.Index(1), element(e, 1, 2)))
+		w.Name = fmt.Sprintf("between (%s, %s)", c.text(pair.Index(0), source.Element(e, 0, 2)), c.text(pair.Index(1), source.Element(e, 1, 2)))
 		return w, ok1 && ok2
-	}}
+	})
 }
 
 // stableNote begins the note by which await_stable tells that it returned.
@@ -168,7 +171,7 @@ const stableNote = "await_stable: "
 func (c *call) border(v starlark.Value, e syntax.Expr, open string) (func(event.Event) (bool, error), bool) {
 	word, ok := starlark.AsString(v)
 	if !ok {
-		got, ok := c.convert(anEventPredicate(), "between", v, e)
+		got, ok := c.Convert(anEventPredicate(), "between", v, e)
 		if !ok {
 			return nil, false
 		}
@@ -183,7 +186,7 @@ func (c *call) border(v starlark.Value, e syntax.Expr, open string) (func(event.
 		}, true
 	}
 	words := []string{open, "stable"}
-	c.errorf(c.site.at(e), nearest(word, words), "%q is not a border here; use %s, a matcher or a function", word, strings.Join(words, ", "))
+	c.Errorf(c.Site.At(e), source.Nearest(word, words), "%q is not a border here; use %s, a matcher or a function", word, strings.Join(words, ", "))
 	return nil, false
 }
 
@@ -194,10 +197,10 @@ func (c *call) text(v starlark.Value, e syntax.Expr) string {
 	}
 	start, end := e.Span()
 	m := c.env.loader.modules[start.Filename()]
-	if m == nil || m.source == nil || start.Line != end.Line || int(start.Line) > len(m.source.lines) {
+	if m == nil || m.file == nil || start.Line != end.Line || int(start.Line) > len(m.file.Lines) {
 		return short(v)
 	}
-	line := []rune(m.source.lines[start.Line-1])
+	line := []rune(m.file.Lines[start.Line-1])
 	if int(end.Col)-1 > len(line) {
 		return short(v)
 	}
@@ -209,17 +212,17 @@ func declareMonitor(c *call) (starlark.Value, error) {
 	name := arg[string](c, "name")
 	on := arg[eventPredicate](c, "on")
 	update, check := arg[starlark.Callable](c, "update"), arg[starlark.Callable](c, "check")
-	m := &property.Monitor{Name: name, Position: c.site.start().String()}
+	m := &property.Monitor{Name: name, Position: c.Site.Start().String()}
 	switch {
 	case update == nil && check == nil && on.fn != nil:
-		if c.has("state_init") {
-			c.errorf(c.site.keywordSpan("state_init"), "", "state_init= needs update= or check=")
+		if c.Has("state_init") {
+			c.Errorf(c.Site.KeywordSpan("state_init"), "", "state_init= needs update= or check=")
 		}
 		m.Step = ld.reaction(on.fn)
-	case check == nil && !c.triedAndFailed("check"):
-		c.errorf(c.where("on"), "", "a monitor on a matcher, or with update, needs check=, which tells whether the invariant holds")
+	case check == nil && !c.TriedAndFailed("check"):
+		c.Errorf(c.Where("on"), "", "a monitor on a matcher, or with update, needs check=, which tells whether the invariant holds")
 	default:
-		initial, _ := c.args["state_init"].(starlark.Value)
+		initial, _ := c.Args["state_init"].(starlark.Value)
 		if initial == nil {
 			initial = starlark.None
 		}
@@ -232,7 +235,7 @@ func declareMonitor(c *call) (starlark.Value, error) {
 			c.firstUse("monitor", name, other.decl.Position)
 		}
 	}
-	v := &monitorValue{opaque: opaque{"monitor", fmt.Sprintf("monitor(%q)", name)}, decl: m}
+	v := &monitorValue{opaque: named("monitor", fmt.Sprintf("monitor(%q)", name)), decl: m}
 	ld.decls.monitors = append(ld.decls.monitors, v)
 	return v, nil
 }
@@ -241,8 +244,8 @@ func declareMonitor(c *call) (starlark.Value, error) {
 // fails, or returns something.
 func (ld *loader) reaction(fn starlark.Callable) func([]event.Event, any) (any, bool, error) {
 	return func(trace []event.Event, state any) (any, bool, error) {
-		e := &env{phase: inProperty, ctx: context.Background(), trace: trace}
-		v, err := ld.run(e, "monitor", fn, &eventValue{trace[len(trace)-1]})
+		e := &env{when: bind.InProperty, ctx: context.Background(), trace: trace}
+		v, err := ld.run(e, "monitor", fn, value.Of(trace[len(trace)-1]))
 		return state, e.looked || v != starlark.None, err
 	}
 }
@@ -250,14 +253,14 @@ func (ld *loader) reaction(fn starlark.Callable) func([]event.Event, any) (any, 
 // machine is a monitor with a state. A state is frozen, so that it can't change behind the trace.
 func (ld *loader) machine(name string, update, check starlark.Callable, at string) func([]event.Event, any) (any, bool, error) {
 	return func(trace []event.Event, state any) (any, bool, error) {
-		last := &eventValue{trace[len(trace)-1]}
+		last := value.Of(trace[len(trace)-1])
 		next, ok := state.(starlark.Value)
 		if !ok {
 			next = starlark.None
 		}
 		if update != nil {
 			var err error
-			e := &env{phase: inProperty, ctx: context.Background(), trace: trace}
+			e := &env{when: bind.InProperty, ctx: context.Background(), trace: trace}
 			if next, err = ld.run(e, "update", update, last, next); err != nil {
 				return state, true, err
 			}
@@ -282,23 +285,23 @@ type propertyTaker interface {
 
 func declareTemporal(c *call, k property.Kind) (starlark.Value, error) {
 	ld := c.env.loader
-	at := c.site.start().String()
+	at := c.Site.Start().String()
 	t := &property.Temporal{
 		Name: orElse(arg[string](c, "name"), fmt.Sprintf("%s@%s", k, at)), Kind: k,
 		Holds: ld.holds(arg[eventPredicate](c, "pred")), Window: arg[*property.Window](c, "between"), Position: at,
 	}
-	if c.has("anchor") {
-		if c.has("between") {
-			c.errorf(c.site.keywordSpan("anchor"), "", "anchor= and between= can't be used together")
+	if c.Has("anchor") {
+		if c.Has("between") {
+			c.Errorf(c.Site.KeywordSpan("anchor"), "", "anchor= and between= can't be used together")
 		}
-		t.Window = &property.Window{From: arg[eventPredicate](c, "anchor").test(ld), Name: "from " + c.text(starlark.None, c.exprs["anchor"])}
+		t.Window = &property.Window{From: arg[eventPredicate](c, "anchor").test(ld), Name: "from " + c.text(starlark.None, c.Exprs["anchor"])}
 	}
-	v := &temporalValue{opaque: opaque{string(k), fmt.Sprintf("%s(%q)", k, t.Name)}, decl: t}
-	if c.env.phase == atLoad {
+	v := &temporalValue{opaque: named(string(k), fmt.Sprintf("%s(%q)", k, t.Name)), decl: t}
+	if c.env.when == bind.AtLoad {
 		ld.decls.temporal = append(ld.decls.temporal, v)
 		return v, nil
 	}
-	if c.bad {
+	if c.Bad {
 		return nil, nil
 	}
 	taker, ok := c.env.world.(propertyTaker)
@@ -317,10 +320,10 @@ func (ld *loader) holds(p eventPredicate) func([]event.Event) (bool, error) {
 		switch {
 		case p.matcher != nil:
 			return len(trace) > 0 && p.matcher.test(trace[len(trace)-1]), nil
-		case arity(p.fn, 0) == nil:
+		case bind.Arity(p.fn, 0) == nil:
 			return ld.decide(&env{trace: trace}, p.fn)
 		}
-		return ld.decide(&env{trace: trace}, p.fn, newTrace(trace))
+		return ld.decide(&env{trace: trace}, p.fn, value.NewTrace(trace))
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"go.starlark.net/starlark"
 	"go.starlark.net/syntax"
 
+	"github.com/squallhq/squall/internal/starbind/bind"
+	"github.com/squallhq/squall/internal/starbind/source"
 	"github.com/squallhq/squall/spec"
 )
 
@@ -20,35 +22,35 @@ type matrix struct {
 
 // scenarioEntries are the builtins that say what is tried.
 func scenarioEntries() []entry {
-	monitors := param{name: "monitors", kind: listOf(aMonitor()), doc: "monitors that hold in its leaves"}
-	properties := param{name: "properties", kind: listOf(aTemporal()), doc: "temporal properties that hold in its leaves"}
+	monitors := param{Name: "monitors", Kind: bind.List(aMonitor()), Doc: "monitors that hold in its leaves"}
+	properties := param{Name: "properties", Kind: bind.List(aTemporal()), Doc: "temporal properties that hold in its leaves"}
 	return []entry{
 		{
-			name: "scenario", phases: atLoad,
-			doc:     "declares a flow to try: a function without parameters, whose result the expectation judges. It runs once with no fault, as a baseline, and in the matrices that name it.",
-			example: "def create_order():\n    return api.http.post(path = \"/orders\", body = '{\"item\":\"widget\"}')\n\nscenario(create_order, expect = lambda r: r.status == 201)",
-			params: []param{
-				{name: "fn", kind: aFunction(0), required: true, doc: "the body"},
-				{name: "name", kind: aName(), preset: "the function's name", doc: "its name, a row of the matrix"},
-				{name: "timeout", kind: aDuration(), preset: `"30s"`, doc: "how long the body may take"},
-				{name: "expect", kind: aFunction(1), preset: "it returns", doc: "judges the result where no matrix does: returns False, or asserts"},
+			Name: "scenario", Phases: bind.AtLoad,
+			Doc:     "declares a flow to try: a function without parameters, whose result the expectation judges. It runs once with no fault, as a baseline, and in the matrices that name it.",
+			Example: "def create_order():\n    return api.http.post(path = \"/orders\", body = '{\"item\":\"widget\"}')\n\nscenario(create_order, expect = lambda r: r.status == 201)",
+			Params: []param{
+				{Name: "fn", Kind: bind.Function(0), Required: true, Doc: "the body"},
+				{Name: "name", Kind: bind.Name(), Preset: "the function's name", Doc: "its name, a row of the matrix"},
+				{Name: "timeout", Kind: bind.Duration(), Preset: `"30s"`, Doc: "how long the body may take"},
+				{Name: "expect", Kind: bind.Function(1), Preset: "it returns", Doc: "judges the result where no matrix does: returns False, or asserts"},
 				monitors, properties,
 			},
-			do: declareScenario,
+			Do: do(declareScenario),
 		},
 		{
-			name: "fault_matrix", phases: atLoad,
-			doc:     "crosses scenarios with assumptions: one cell for each pair.",
-			example: "fault_matrix(\n    scenarios = [create_order],\n    faults = [db_down, disk_full],\n    default_expect = lambda r: assert_true(r.status >= 500),\n    overrides = {(create_order, db_down): lambda r: assert_eq(r.status, 503)},\n)",
-			params: []param{
-				{name: "scenarios", kind: listOf(aScenario()), required: true, doc: "scenarios, or the functions that they were declared with"},
-				{name: "faults", kind: listOf(anAssumption()), required: true, doc: "assumptions"},
-				{name: "default_expect", kind: aFunction(1), preset: "the scenario returns", doc: "judges the results of cells without an override"},
-				{name: "overrides", kind: aCellDict(), doc: "{(scenario, fault): function}"},
-				{name: "exclude", kind: listOf(aCell()), doc: "pairs (scenario, fault) to leave out"},
+			Name: "fault_matrix", Phases: bind.AtLoad,
+			Doc:     "crosses scenarios with assumptions: one cell for each pair.",
+			Example: "fault_matrix(\n    scenarios = [create_order],\n    faults = [db_down, disk_full],\n    default_expect = lambda r: assert_true(r.status >= 500),\n    overrides = {(create_order, db_down): lambda r: assert_eq(r.status, 503)},\n)",
+			Params: []param{
+				{Name: "scenarios", Kind: bind.List(aScenario()), Required: true, Doc: "scenarios, or the functions that they were declared with"},
+				{Name: "faults", Kind: bind.List(anAssumption()), Required: true, Doc: "assumptions"},
+				{Name: "default_expect", Kind: bind.Function(1), Preset: "the scenario returns", Doc: "judges the results of cells without an override"},
+				{Name: "overrides", Kind: aCellDict(), Doc: "{(scenario, fault): function}"},
+				{Name: "exclude", Kind: bind.List(aCell()), Doc: "pairs (scenario, fault) to leave out"},
 				monitors, properties,
 			},
-			do: declareMatrix,
+			Do: do(declareMatrix),
 		},
 	}
 }
@@ -58,50 +60,50 @@ type cell struct {
 	scenario starlark.Value
 	fault    *assumption
 	expect   starlark.Callable
-	at       span
+	at       source.Span
 }
 
 func aScenario() kind {
-	return kind{"a scenario or its function", func(c *call, v starlark.Value, at span, _ syntax.Expr) (any, bool) {
+	return kindOf("a scenario or its function", func(c *call, v starlark.Value, at source.Span, _ syntax.Expr) (any, bool) {
 		switch v.(type) {
 		case *scenario, *starlark.Function:
 			return cell{scenario: v, at: at}, true
 		}
 		return nil, false
-	}}
+	})
 }
 
 func aCell() kind {
-	return kind{"a pair (scenario, fault)", func(c *call, v starlark.Value, at span, _ syntax.Expr) (any, bool) {
+	return kindOf("a pair (scenario, fault)", func(c *call, v starlark.Value, at source.Span, _ syntax.Expr) (any, bool) {
 		pair, ok := v.(starlark.Tuple)
 		if !ok || len(pair) != 2 {
 			return nil, false
 		}
 		for _, part := range pair {
-			if _, poisoned := part.(broken); poisoned {
-				c.bad = true
+			if _, poisoned := part.(bind.Broken); poisoned {
+				c.Bad = true
 				return nil, false
 			}
 		}
 		a, ok := pair[1].(*assumption)
 		return cell{scenario: pair[0], fault: a, at: at}, ok
-	}}
+	})
 }
 
 func aCellDict() kind {
-	return kind{"a dict {(scenario, fault): function}", func(c *call, v starlark.Value, _ span, e syntax.Expr) (any, bool) {
+	return kindOf("a dict {(scenario, fault): function}", func(c *call, v starlark.Value, _ source.Span, e syntax.Expr) (any, bool) {
 		d, ok := v.(*starlark.Dict)
 		if !ok {
 			return nil, false
 		}
 		var list []any
 		for i, item := range d.Items() {
-			key, value := element(e, i, d.Len()), syntax.Expr(nil)
+			key, value := source.Element(e, i, d.Len()), syntax.Expr(nil)
 			if entry, ok := key.(*syntax.DictEntry); ok {
 				key, value = entry.Key, entry.Value
 			}
-			k, ok1 := c.convert(aCell(), "each key", item[0], key)
-			fn, ok2 := c.convert(aFunction(1), "each value", item[1], value)
+			k, ok1 := c.Convert(aCell(), "each key", item[0], key)
+			fn, ok2 := c.Convert(bind.Function(1), "each value", item[1], value)
 			if ok1 && ok2 {
 				one := k.(cell)
 				one.expect = fn.(starlark.Callable)
@@ -109,7 +111,7 @@ func aCellDict() kind {
 			}
 		}
 		return list, true
-	}}
+	})
 }
 
 func declareScenario(c *call) (starlark.Value, error) {
@@ -117,10 +119,10 @@ func declareScenario(c *call) (starlark.Value, error) {
 	fn := arg[starlark.Callable](c, "fn")
 	name := orElse(arg[string](c, "name"), fn.Name())
 	if !regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]{0,62}$`).MatchString(name) || name == "lambda" {
-		c.errorf(c.where("fn"), "", "a %s needs name=", fn.Name())
+		c.Errorf(c.Where("fn"), "", "a %s needs name=", fn.Name())
 		return nil, nil
 	}
-	decl := &spec.Scenario{Name: name, Timeout: arg[time.Duration](c, "timeout"), Position: c.site.start().String()}
+	decl := &spec.Scenario{Name: name, Timeout: arg[time.Duration](c, "timeout"), Position: c.Site.Start().String()}
 	if f, ok := fn.(*starlark.Function); ok {
 		decl.Doc = f.Doc()
 	}
@@ -132,11 +134,11 @@ func declareScenario(c *call) (starlark.Value, error) {
 	}
 	decl.Body = ld.bodyOf(name, fn)
 	if expect := arg[starlark.Callable](c, "expect"); expect != nil {
-		decl.Expect = ld.expectOf(expect, placeOf(c.where("expect").start).String())
+		decl.Expect = ld.expectOf(expect, source.PlaceOf(c.Where("expect").Start).String())
 	}
 	s := &scenario{
-		opaque: opaque{"scenario", fmt.Sprintf("scenario(%q)", name)}, decl: decl, fn: fn,
-		hooks: c.hooks(), at: c.site.span(),
+		opaque: named("scenario", fmt.Sprintf("scenario(%q)", name)), decl: decl, fn: fn,
+		hooks: c.hooks(), at: c.Site.Span(),
 	}
 	s.judged(arg[starlark.Callable](c, "expect"))
 	ld.decls.scenarios = append(ld.decls.scenarios, s)
@@ -153,21 +155,21 @@ func (s *scenario) judged(fn starlark.Callable) {
 func declareMatrix(c *call) (starlark.Value, error) {
 	ld := c.env.loader
 	m := &matrix{decl: &spec.Matrix{
-		Overrides: map[spec.CellKey]spec.Expect{}, Exclude: map[spec.CellKey]bool{}, Position: c.site.start().String(),
+		Overrides: map[spec.CellKey]spec.Expect{}, Exclude: map[spec.CellKey]bool{}, Position: c.Site.Start().String(),
 	}, hooks: c.hooks()}
 	if fn := arg[starlark.Callable](c, "default_expect"); fn != nil {
-		m.decl.Default = ld.expectOf(fn, placeOf(c.where("default_expect").start).String())
+		m.decl.Default = ld.expectOf(fn, source.PlaceOf(c.Where("default_expect").Start).String())
 	}
 	for _, a := range argList[*assumption](c, "faults") {
 		if slices.Contains(m.decl.Assumptions, a.decl) {
-			c.errorf(c.where("faults"), "", "fault %q is named twice", a.decl.Name)
+			c.Errorf(c.Where("faults"), "", "fault %q is named twice", a.decl.Name)
 			continue
 		}
 		m.decl.Assumptions = append(m.decl.Assumptions, a.decl)
 	}
 	for _, name := range []string{"scenarios", "faults"} {
-		if list, ok := c.args[name].([]any); ok && len(list) == 0 && !c.bad {
-			c.errorf(c.where(name), "", "%s is empty, so there is no cell", name)
+		if list, ok := c.Args[name].([]any); ok && len(list) == 0 && !c.Bad {
+			c.Errorf(c.Where(name), "", "%s is empty, so there is no cell", name)
 		}
 	}
 	// A scenario may be declared after the matrix that names it.
@@ -182,7 +184,7 @@ func (c *call) matrixCells(m *matrix) {
 		switch {
 		case s == nil:
 		case slices.Contains(m.decl.Scenarios, s.decl):
-			c.errorf(given.at, "", "scenario %q is named twice", s.decl.Name)
+			c.Errorf(given.at, "", "scenario %q is named twice", s.decl.Name)
 		default:
 			m.decl.Scenarios = append(m.decl.Scenarios, s.decl)
 			s.judged(arg[starlark.Callable](c, "default_expect"))
@@ -191,7 +193,7 @@ func (c *call) matrixCells(m *matrix) {
 	for _, given := range argList[cell](c, "overrides") {
 		if key, ok := c.cellKey(m, given); ok {
 			c.cellScenario(given).judged(given.expect)
-			m.decl.Overrides[key] = c.env.loader.expectOf(given.expect, placeOf(given.at.start).String())
+			m.decl.Overrides[key] = c.env.loader.expectOf(given.expect, source.PlaceOf(given.at.Start).String())
 		}
 	}
 	for _, given := range argList[cell](c, "exclude") {
@@ -207,9 +209,9 @@ func (c *call) cellScenario(given cell) *scenario {
 		return s
 	}
 	if fn, ok := given.scenario.(*starlark.Function); ok {
-		c.errorf(given.at, "", "%s is not a scenario; declare it with scenario(%s)", fn.Name(), fn.Name())
+		c.Errorf(given.at, "", "%s is not a scenario; declare it with scenario(%s)", fn.Name(), fn.Name())
 	} else {
-		c.errorf(given.at, "", "%s is not a scenario", describe(given.scenario))
+		c.Errorf(given.at, "", "%s is not a scenario", bind.Describe(given.scenario))
 	}
 	return nil
 }
@@ -221,8 +223,8 @@ func (c *call) cellKey(m *matrix, given cell) (spec.CellKey, bool) {
 	}
 	key := spec.CellKey{Scenario: s.decl.Name, Assumption: given.fault.decl.Name}
 	if !slices.Contains(m.decl.Scenarios, s.decl) || !slices.Contains(m.decl.Assumptions, given.fault.decl) {
-		if !c.bad {
-			c.errorf(given.at, "", "(%s, %s) is not a cell of this matrix", key.Scenario, key.Assumption)
+		if !c.Bad {
+			c.Errorf(given.at, "", "(%s, %s) is not a cell of this matrix", key.Scenario, key.Assumption)
 		}
 		return key, false
 	}

@@ -9,6 +9,9 @@ import (
 	"go.starlark.net/starlark"
 	"go.starlark.net/syntax"
 
+	"github.com/squallhq/squall/internal/starbind/bind"
+	"github.com/squallhq/squall/internal/starbind/source"
+	"github.com/squallhq/squall/internal/starbind/value"
 	"github.com/squallhq/squall/protocol"
 	"github.com/squallhq/squall/spec"
 )
@@ -19,16 +22,16 @@ func methodEntries(info protocol.Info, i *iface) []*entry {
 	var list []*entry
 	for _, m := range info.Methods {
 		e := &entry{
-			name: i.decl.Service + "." + i.decl.Name + "." + m.Name, doc: m.Doc, phases: inBody,
-			do: func(c *call) (starlark.Value, error) { return takeStep(c, i, m) },
+			Name: i.decl.Service + "." + i.decl.Name + "." + m.Name, Doc: m.Doc, Phases: bind.InBody,
+			Do: do(func(c *call) (starlark.Value, error) { return takeStep(c, i, m) }),
 		}
 		own := false
 		for _, p := range m.Params {
-			e.params = append(e.params, param{name: p.Name, kind: stepKind(p.Type), required: p.Required, doc: p.Doc})
+			e.Params = append(e.Params, param{Name: p.Name, Kind: stepKind(p.Type), Required: p.Required, Doc: p.Doc})
 			own = own || p.Name == "timeout"
 		}
 		if !own {
-			e.params = append(e.params, param{name: "timeout", kind: aDuration(), doc: "how long the step may take"})
+			e.Params = append(e.Params, param{Name: "timeout", Kind: bind.Duration(), Doc: "how long the step may take"})
 		}
 		list = append(list, e)
 	}
@@ -39,22 +42,22 @@ func methodEntries(info protocol.Info, i *iface) []*entry {
 func stepKind(t string) kind {
 	switch t {
 	case "int":
-		return kind{"an integer", func(c *call, v starlark.Value, at span, e syntax.Expr) (any, bool) {
-			got, ok := anInt(math.MinInt32, math.MaxInt32).convert(c, v, at, e)
+		return kindOf("an integer", func(c *call, v starlark.Value, at source.Span, e syntax.Expr) (any, bool) {
+			got, ok := bind.Int(math.MinInt32, math.MaxInt32).Convert(c.Call, v, at, e)
 			if i, isInt := got.(int); isInt {
 				return int64(i), ok
 			}
 			return got, ok
-		}}
+		})
 	case "bytes":
-		return parsed("a string, or a dict or list to be sent as JSON", func(v starlark.Value) (any, error) {
+		return bind.Parsed("a string, or a dict or list to be sent as JSON", func(v starlark.Value) (any, error) {
 			switch v := v.(type) {
 			case starlark.String:
 				return string(v), nil
 			case starlark.Bytes:
 				return string(v), nil
 			case *starlark.Dict, *starlark.List:
-				got, err := fromStarlark(v)
+				got, err := value.FromStarlark(v)
 				if err != nil {
 					return nil, err
 				}
@@ -64,8 +67,8 @@ func stepKind(t string) kind {
 			return nil, nil
 		})
 	case "map":
-		return kind{"a dict of strings", func(c *call, v starlark.Value, at span, e syntax.Expr) (any, bool) {
-			got, ok := aStringDict().convert(c, v, at, e)
+		return kindOf("a dict of strings", func(c *call, v starlark.Value, at source.Span, e syntax.Expr) (any, bool) {
+			got, ok := bind.StringDict().Convert(c.Call, v, at, e)
 			m := map[string]any{}
 			if ok {
 				for k, s := range got.(map[string]string) {
@@ -73,19 +76,19 @@ func stepKind(t string) kind {
 				}
 			}
 			return m, ok
-		}}
+		})
 	}
-	return aString()
+	return bind.String()
 }
 
 func takeStep(c *call, i *iface, m protocol.Method) (starlark.Value, error) {
-	op := spec.Operation{Method: m.Name, Args: map[string]any{}, Position: c.site.start().String()}
+	op := spec.Operation{Method: m.Name, Args: map[string]any{}, Position: c.Site.Start().String()}
 	for _, p := range m.Params {
-		if v, ok := c.args[p.Name]; ok {
+		if v, ok := c.Args[p.Name]; ok {
 			op.Args[p.Name] = v
 		}
 	}
-	if d, ok := c.args["timeout"].(time.Duration); ok {
+	if d, ok := c.Args["timeout"].(time.Duration); ok {
 		op.Timeout = d
 		delete(op.Args, "timeout")
 	}
@@ -93,5 +96,5 @@ func takeStep(c *call, i *iface, m protocol.Method) (starlark.Value, error) {
 	if err != nil {
 		return nil, c.worldly(fmt.Errorf("%s: %w", i.target(), err))
 	}
-	return newResponse(r), nil
+	return value.NewResponse(r), nil
 }

@@ -9,17 +9,11 @@ import (
 	"go.starlark.net/starlark"
 
 	"github.com/squallhq/squall/fault"
+	"github.com/squallhq/squall/internal/starbind/bind"
+	"github.com/squallhq/squall/internal/starbind/source"
+	"github.com/squallhq/squall/internal/starbind/static"
 	"github.com/squallhq/squall/spec"
 )
-
-// opaque is the part that values without structure share.
-type opaque struct{ kind, text string }
-
-func (o opaque) String() string        { return o.text }
-func (o opaque) Type() string          { return o.kind }
-func (o opaque) Freeze()               {}
-func (o opaque) Truth() starlark.Bool  { return true }
-func (o opaque) Hash() (uint32, error) { return starlark.String(o.kind + o.text).Hash() }
 
 // service is a declared service as a value. Its attributes are its interfaces; those of its only
 // interface may be used directly.
@@ -47,7 +41,7 @@ func (s *service) Attr(name string) (starlark.Value, error) {
 		}
 	}
 	if s.partial {
-		return broken{}, nil
+		return bind.Broken{}, nil
 	}
 	return nil, starlark.NoSuchAttrError(fmt.Sprintf("service %q has no interface or method %q", s.decl.Name, name))
 }
@@ -86,8 +80,8 @@ func (i *iface) Attr(name string) (starlark.Value, error) {
 		return starlark.String(i.decl.Protocol), nil
 	}
 	for _, m := range i.methods {
-		if m.name == i.decl.Service+"."+i.decl.Name+"."+name {
-			return &builtin{m}, nil
+		if m.Name == i.decl.Service+"."+i.decl.Name+"."+name {
+			return &bind.Builtin{Entry: m}, nil
 		}
 	}
 	return nil, starlark.NoSuchAttrError(fmt.Sprintf("interface %s.%s (%s) has no method %q", i.decl.Service, i.decl.Name, i.decl.Protocol, name))
@@ -97,7 +91,7 @@ func (i *iface) Attr(name string) (starlark.Value, error) {
 func (i *iface) AttrNames() []string {
 	names := append(addressParts(), "name", "protocol")
 	for _, m := range i.methods {
-		names = append(names, m.name[strings.LastIndexByte(m.name, '.')+1:])
+		names = append(names, m.Name[strings.LastIndexByte(m.Name, '.')+1:])
 	}
 	slices.Sort(names)
 	return names
@@ -106,6 +100,44 @@ func (i *iface) AttrNames() []string {
 func (i *iface) target() spec.Target {
 	return spec.Target{Service: i.decl.Service, Interface: i.decl.Name, Protocol: i.decl.Protocol, Port: i.decl.Port}
 }
+
+// FixedAttrs says that the attributes are known before anything runs.
+func (s *service) FixedAttrs() {}
+
+// FixedAttrs says that the attributes are known before anything runs.
+func (i *iface) FixedAttrs() {}
+
+// FixedAttrs says that the attributes are known before anything runs.
+func (r *reference) FixedAttrs() {}
+
+// FixedAttrs says that the attributes are known before anything runs.
+func (n *namespace) FixedAttrs() {}
+
+// Target returns the service.
+func (s *service) Target() (service, iface string) { return s.decl.Name, "" }
+
+// Target returns the interface.
+func (i *iface) Target() (service, iface string) { return i.decl.Service, i.decl.Name }
+
+// Target returns the service.
+func (r *reference) Target() (service, iface string) { return r.name, "" }
+
+// Target returns the interface.
+func (r *interfaceReference) Target() (service, iface string) { return r.service.name, r.name }
+
+// Injects returns the assumption's rules.
+func (a *assumption) Injects() ([]fault.Rule, []fault.Pair) { return a.decl.Rules, nil }
+
+// Injects returns the pair, where the rule itself says it.
+func (r *linkRule) Injects() ([]fault.Rule, []fault.Pair) {
+	if r.pair == nil {
+		return nil, nil
+	}
+	return nil, []fault.Pair{*r.pair}
+}
+
+// Injects returns the pair.
+func (l *linkValue) Injects() ([]fault.Rule, []fault.Pair) { return nil, []fault.Pair{l.pair} }
 
 func addressParts() []string { return []string{"addr", "internal_addr", "host", "port"} }
 
@@ -128,7 +160,7 @@ type reference struct {
 	opaque
 	ld   *loader
 	name string
-	at   span
+	at   source.Span
 }
 
 // Attr returns an interface by name or, for the only interface, a part of its address.
@@ -139,7 +171,7 @@ func (r *reference) Attr(name string) (starlark.Value, error) {
 	if slices.Contains(addressParts(), name) {
 		return starlark.String(r.ld.decls.placeholder(r, "", name)), nil
 	}
-	return &interfaceReference{opaque{"interface", "ref(" + strconv.Quote(r.name) + ")." + name}, r, name}, nil
+	return &interfaceReference{named("interface", "ref("+strconv.Quote(r.name)+")."+name), r, name}, nil
 }
 
 // AttrNames lists the parts that are known without the service.
@@ -167,7 +199,7 @@ func (r *interfaceReference) AttrNames() []string { return addressParts() }
 type health struct {
 	opaque
 	decl spec.Health
-	at   span
+	at   source.Span
 }
 
 // syscallEffect is what deny() and delay() return: the keyword that takes it says to which calls.
@@ -194,7 +226,7 @@ type ruleOptions struct {
 	optional bool
 	during   string
 	label    string
-	at       span
+	at       source.Span
 }
 
 // linkValue is what link() returns.
@@ -209,7 +241,7 @@ type assumption struct {
 	decl *spec.Assumption
 	// hooks are the properties that it carries, settled when the load ends.
 	hooks hooks
-	at    span
+	at    source.Span
 }
 
 // scenario is a declared scenario as a value.
@@ -220,7 +252,7 @@ type scenario struct {
 	// expects are the functions that judge its results, here and in matrices.
 	expects []starlark.Callable
 	hooks   hooks
-	at      span
+	at      source.Span
 }
 
 // hooks are the properties that something carries.
@@ -250,9 +282,11 @@ func (n *namespace) Attr(name string) (starlark.Value, error) {
 func (n *namespace) AttrNames() []string { return n.members.Keys() }
 
 var (
-	_ starlark.HasAttrs = (*service)(nil)
-	_ starlark.HasAttrs = (*iface)(nil)
-	_ starlark.HasAttrs = (*reference)(nil)
+	_ static.Fixed      = (*service)(nil)
+	_ static.Fixed      = (*iface)(nil)
+	_ static.Fixed      = (*reference)(nil)
+	_ static.Fixed      = (*namespace)(nil)
 	_ starlark.HasAttrs = (*interfaceReference)(nil)
-	_ starlark.HasAttrs = (*namespace)(nil)
+	_ static.Target     = (*interfaceReference)(nil)
+	_ static.Injector   = (*assumption)(nil)
 )

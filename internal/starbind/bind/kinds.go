@@ -1,4 +1,4 @@
-package starbind
+package bind
 
 import (
 	"fmt"
@@ -11,52 +11,57 @@ import (
 	startime "go.starlark.net/lib/time"
 	"go.starlark.net/starlark"
 	"go.starlark.net/syntax"
+
+	"github.com/squallhq/squall/internal/starbind/source"
 )
 
 // Names of kinds that binding treats in a special way.
 const (
-	kindName  = "a name"
-	kindValue = "a value"
+	nameOfName  = "a name"
+	nameOfValue = "a value"
 )
 
-// scalar makes a kind of a conversion that needs nothing but the value.
-func scalar(name string, fn func(v starlark.Value) (any, bool)) kind {
-	return kind{name, func(_ *call, v starlark.Value, _ span, _ syntax.Expr) (any, bool) { return fn(v) }}
+// Scalar makes a kind of a conversion that needs nothing but the value.
+func Scalar(name string, fn func(v starlark.Value) (any, bool)) Kind {
+	return Kind{name, func(_ *Call, v starlark.Value, _ source.Span, _ syntax.Expr) (any, bool) { return fn(v) }}
 }
 
-// parsed makes a kind of a conversion that says what is wrong.
-func parsed(name string, fn func(v starlark.Value) (any, error)) kind {
-	return kind{name, func(c *call, v starlark.Value, at span, _ syntax.Expr) (any, bool) {
+// Parsed makes a kind of a conversion that says what is wrong.
+func Parsed(name string, fn func(v starlark.Value) (any, error)) Kind {
+	return Kind{name, func(c *Call, v starlark.Value, at source.Span, _ syntax.Expr) (any, bool) {
 		got, err := fn(v)
 		if err != nil {
-			c.errorf(at, "", "%s", err)
+			c.Errorf(at, "", "%s", err)
 			return nil, false
 		}
 		return got, got != nil
 	}}
 }
 
-func aString() kind {
-	return scalar("a string", func(v starlark.Value) (any, bool) {
+// String is a string.
+func String() Kind {
+	return Scalar("a string", func(v starlark.Value) (any, bool) {
 		s, ok := starlark.AsString(v)
 		return s, ok
 	})
 }
 
-func aValue() kind {
-	return scalar(kindValue, func(v starlark.Value) (any, bool) { return v, true })
+// Value is any value.
+func Value() Kind {
+	return Scalar(nameOfValue, func(v starlark.Value) (any, bool) { return v, true })
 }
 
-func aBool() kind {
-	return scalar("True or False", func(v starlark.Value) (any, bool) {
+// Bool is True or False.
+func Bool() Kind {
+	return Scalar("True or False", func(v starlark.Value) (any, bool) {
 		b, ok := v.(starlark.Bool)
 		return bool(b), ok
 	})
 }
 
-// aName is for what becomes part of file names, LeafIDs and, for services, host names.
-func aName() kind {
-	return parsed(kindName, func(v starlark.Value) (any, error) {
+// Name is for what becomes part of file names, LeafIDs and, for services, host names.
+func Name() Kind {
+	return Parsed(nameOfName, func(v starlark.Value) (any, error) {
 		s, ok := starlark.AsString(v)
 		if !ok {
 			return nil, nil
@@ -68,12 +73,13 @@ func aName() kind {
 	})
 }
 
-func anInt(low, high int) kind {
+// Int is an integer from low to high; math.MaxInt32 is no upper bound.
+func Int(low, high int) Kind {
 	name := fmt.Sprintf("an integer from %d to %d", low, high)
-	if high == math.MaxInt {
+	if high == math.MaxInt32 {
 		name = fmt.Sprintf("an integer of at least %d", low)
 	}
-	return scalar(name, func(v starlark.Value) (any, bool) {
+	return Scalar(name, func(v starlark.Value) (any, bool) {
 		if _, ok := v.(starlark.Int); !ok {
 			return nil, false
 		}
@@ -82,8 +88,9 @@ func anInt(low, high int) kind {
 	})
 }
 
-func aDuration() kind {
-	return parsed(`a duration such as "200ms"`, func(v starlark.Value) (any, error) {
+// Duration is a string with a unit, or what duration() returned.
+func Duration() Kind {
+	return Parsed(`a duration such as "200ms"`, func(v starlark.Value) (any, error) {
 		switch v := v.(type) {
 		case startime.Duration:
 			return time.Duration(v), nil
@@ -107,8 +114,9 @@ func parseDuration(s string) (time.Duration, error) {
 	return d, nil
 }
 
-func aProbability() kind {
-	return parsed(`a probability such as "10%" or 0.1`, func(v starlark.Value) (any, error) {
+// Probability is in (0, 1].
+func Probability() Kind {
+	return Parsed(`a probability such as "10%" or 0.1`, func(v starlark.Value) (any, error) {
 		var p float64
 		switch v := v.(type) {
 		case starlark.String:
@@ -132,9 +140,9 @@ func aProbability() kind {
 	})
 }
 
-// aRate converts to bytes per second.
-func aRate() kind {
-	return parsed(`a rate such as "1mbit" or "2MB/s"`, func(v starlark.Value) (any, error) {
+// Rate converts to bytes per second.
+func Rate() Kind {
+	return Parsed(`a rate such as "1mbit" or "2MB/s"`, func(v starlark.Value) (any, error) {
 		s, ok := starlark.AsString(v)
 		if !ok {
 			if _, number := v.(starlark.Int); number {
@@ -172,22 +180,22 @@ func parseRate(s string) (int64, error) {
 	return 0, fmt.Errorf("a rate of %q is less than a byte a second, or too large", s)
 }
 
-// aFunction is a function that can be called with n positional arguments.
-func aFunction(n int) kind {
-	return parsed("a function", func(v starlark.Value) (any, error) {
+// Function is a function that can be called with n positional arguments.
+func Function(n int) Kind {
+	return Parsed("a function", func(v starlark.Value) (any, error) {
 		fn, ok := v.(starlark.Callable)
 		if !ok {
 			return nil, nil
 		}
-		if err := arity(fn, n); err != nil {
+		if err := Arity(fn, n); err != nil {
 			return nil, err
 		}
 		return fn, nil
 	})
 }
 
-// arity says why a function can't be called with n positional arguments.
-func arity(v starlark.Callable, n int) error {
+// Arity says why a function can't be called with n positional arguments.
+func Arity(v starlark.Callable, n int) error {
 	fn, ok := v.(*starlark.Function)
 	if !ok {
 		return nil
@@ -208,12 +216,12 @@ func arity(v starlark.Callable, n int) error {
 	if n >= required && (n <= positional || fn.HasVarargs()) {
 		return nil
 	}
-	return fmt.Errorf("%s takes %s, but is called with %d", fn.Name(), count(positional, "parameter"), n)
+	return fmt.Errorf("%s takes %s, but is called with %d", fn.Name(), Count(positional, "parameter"), n)
 }
 
-// listOf is a list or tuple whose elements have kind k.
-func listOf(k kind) kind {
-	return kind{"a list, each element " + k.name, func(c *call, v starlark.Value, _ span, e syntax.Expr) (any, bool) {
+// List is a list or tuple whose elements have kind k.
+func List(k Kind) Kind {
+	return Kind{"a list, each element " + k.Name, func(c *Call, v starlark.Value, _ source.Span, e syntax.Expr) (any, bool) {
 		seq, ok := v.(starlark.Sequence)
 		if _, dict := v.(*starlark.Dict); dict || !ok {
 			return nil, false
@@ -221,7 +229,7 @@ func listOf(k kind) kind {
 		list := []any{}
 		i, n := 0, seq.Len()
 		for item := range starlark.Elements(seq) {
-			if got, ok := c.convert(k, "each element", item, element(e, i, n)); ok {
+			if got, ok := c.Convert(k, "each element", item, source.Element(e, i, n)); ok {
 				list = append(list, got)
 			}
 			i++
@@ -230,19 +238,19 @@ func listOf(k kind) kind {
 	}}
 }
 
-// aStringDict is a dict of strings; ints, bools and the like are written out.
-func aStringDict() kind {
-	return kind{"a dict of strings", func(c *call, v starlark.Value, at span, e syntax.Expr) (any, bool) {
+// StringDict is a dict of strings; ints, bools and the like are written out.
+func StringDict() Kind {
+	return Kind{"a dict of strings", func(c *Call, v starlark.Value, at source.Span, e syntax.Expr) (any, bool) {
 		d, ok := v.(*starlark.Dict)
 		if !ok {
 			return nil, false
 		}
 		m := map[string]string{}
 		for i, item := range d.Items() {
-			where := c.site.at(element(e, i, d.Len()))
+			where := c.Site.At(source.Element(e, i, d.Len()))
 			key, ok := starlark.AsString(item[0])
 			if !ok {
-				c.errorf(where, "", "each key must be a string, got %s", describe(item[0]))
+				c.Errorf(where, "", "each key must be a string, got %s", Describe(item[0]))
 				continue
 			}
 			switch value := item[1].(type) {
@@ -250,19 +258,19 @@ func aStringDict() kind {
 				m[key] = string(value)
 			case starlark.Int, starlark.Float, starlark.Bool:
 				m[key] = value.String()
-			case broken:
-				c.bad = true
+			case Broken:
+				c.Bad = true
 			default:
-				c.errorf(where, "", "the value of %q must be a string, got %s", key, describe(value))
+				c.Errorf(where, "", "the value of %q must be a string, got %s", key, Describe(value))
 			}
 		}
 		return m, true
 	}}
 }
 
-// aChoice is one of some words.
-func aChoice(words ...string) kind {
-	return kind{"one of " + strings.Join(words, ", "), func(c *call, v starlark.Value, at span, _ syntax.Expr) (any, bool) {
+// Choice is one of some words.
+func Choice(words ...string) Kind {
+	return Kind{"one of " + strings.Join(words, ", "), func(c *Call, v starlark.Value, at source.Span, _ syntax.Expr) (any, bool) {
 		s, ok := starlark.AsString(v)
 		if !ok {
 			return nil, false
@@ -272,7 +280,7 @@ func aChoice(words ...string) kind {
 				return s, true
 			}
 		}
-		c.errorf(at, nearest(s, words), "%q is not one of %s", s, strings.Join(words, ", "))
+		c.Errorf(at, source.Nearest(s, words), "%q is not one of %s", s, strings.Join(words, ", "))
 		return nil, false
 	}}
 }

@@ -1,4 +1,6 @@
-package starbind
+// Package value has the values by which a spec sees a running system: events, traces and responses,
+// and the conversions between Starlark and JSON.
+package value
 
 import (
 	"encoding/json"
@@ -12,23 +14,36 @@ import (
 	"go.starlark.net/syntax"
 
 	"github.com/squallhq/squall/event"
+	"github.com/squallhq/squall/internal/starbind/bind"
 	"github.com/squallhq/squall/spec"
 )
 
-// eventValue is an event as a value. Its fields are attributes and keys.
-type eventValue struct{ e event.Event }
+// Event is an event as a value. Its fields are attributes and keys.
+type Event struct{ E event.Event }
 
-func (v *eventValue) String() string {
-	return fmt.Sprintf("event(#%d %s %s %s)", v.e.Seq, v.e.Service, v.e.Kind, jsonText(v.e.Fields))
+// Of makes a value of an event.
+func Of(e event.Event) *Event { return &Event{e} }
+
+// String writes it for messages.
+func (v *Event) String() string {
+	return fmt.Sprintf("event(#%d %s %s %s)", v.E.Seq, v.E.Service, v.E.Kind, jsonText(v.E.Fields))
 }
-func (v *eventValue) Type() string          { return "event" }
-func (v *eventValue) Freeze()               {}
-func (v *eventValue) Truth() starlark.Bool  { return true }
-func (v *eventValue) Hash() (uint32, error) { return starlark.MakeInt64(v.e.Seq).Hash() }
+
+// Type names its type.
+func (v *Event) Type() string { return "event" }
+
+// Freeze does nothing: it does not change.
+func (v *Event) Freeze() {}
+
+// Truth is True.
+func (v *Event) Truth() starlark.Bool { return true }
+
+// Hash makes it usable as a key.
+func (v *Event) Hash() (uint32, error) { return starlark.MakeInt64(v.E.Seq).Hash() }
 
 // CompareSameType makes two values of one event equal.
-func (v *eventValue) CompareSameType(op syntax.Token, y starlark.Value, _ int) (bool, error) {
-	same := v.e.Seq == y.(*eventValue).e.Seq
+func (v *Event) CompareSameType(op syntax.Token, y starlark.Value, _ int) (bool, error) {
+	same := v.E.Seq == y.(*Event).E.Seq
 	switch op {
 	case syntax.EQL:
 		return same, nil
@@ -40,12 +55,12 @@ func (v *eventValue) CompareSameType(op syntax.Token, y starlark.Value, _ int) (
 
 // Attr returns a part of the event or a field; a field that the event does not have is None, since
 // one predicate sees events of many kinds.
-func (v *eventValue) Attr(name string) (starlark.Value, error) {
+func (v *Event) Attr(name string) (starlark.Value, error) {
 	switch name {
 	case "data":
 		return v.data(), nil
 	case "fields":
-		return toStarlark(v.e.Fields), nil
+		return ToStarlark(v.E.Fields), nil
 	case "get":
 		return starlark.NewBuiltin("get", func(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 			var key string
@@ -64,11 +79,11 @@ func (v *eventValue) Attr(name string) (starlark.Value, error) {
 			if err := starlark.UnpackArgs("happens_before", args, kwargs, "other", &other); err != nil {
 				return nil, err
 			}
-			o, ok := other.(*eventValue)
+			o, ok := other.(*Event)
 			if !ok {
 				return nil, fmt.Errorf("happens_before: got %s, want an event", other.Type())
 			}
-			return starlark.Bool(v.e.Clock.HappensBefore(o.e.Clock)), nil
+			return starlark.Bool(v.E.Clock.HappensBefore(o.E.Clock)), nil
 		}), nil
 	}
 	if got, found := v.lookup(name); found {
@@ -78,14 +93,14 @@ func (v *eventValue) Attr(name string) (starlark.Value, error) {
 }
 
 // AttrNames lists what this event has.
-func (v *eventValue) AttrNames() []string {
-	names := append(slices.Collect(maps.Keys(v.e.Fields)), "type", "service", "seq", "at_ms", "data", "fields", "get", "happens_before")
+func (v *Event) AttrNames() []string {
+	names := append(slices.Collect(maps.Keys(v.E.Fields)), "type", "service", "seq", "at_ms", "data", "fields", "get", "happens_before")
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
 // Get is the event as a dict.
-func (v *eventValue) Get(key starlark.Value) (starlark.Value, bool, error) {
+func (v *Event) Get(key starlark.Value) (starlark.Value, bool, error) {
 	name, ok := starlark.AsString(key)
 	if !ok {
 		return nil, false, fmt.Errorf("an event's key is a string, got %s", key.Type())
@@ -94,71 +109,90 @@ func (v *eventValue) Get(key starlark.Value) (starlark.Value, bool, error) {
 	return got, found, nil
 }
 
-func (v *eventValue) lookup(name string) (starlark.Value, bool) {
+func (v *Event) lookup(name string) (starlark.Value, bool) {
 	switch name {
 	case "type":
-		return starlark.String(v.e.Kind), true
+		return starlark.String(v.E.Kind), true
 	case "service":
-		return starlark.String(v.e.Service), true
+		return starlark.String(v.E.Service), true
 	case "seq":
-		return starlark.MakeInt64(v.e.Seq), true
+		return starlark.MakeInt64(v.E.Seq), true
 	case "at_ms":
-		return starlark.Float(float64(v.e.At) / 1e6), true
+		return starlark.Float(float64(v.E.At) / 1e6), true
 	}
-	got, found := v.e.Fields[name]
-	return toStarlark(got), found
+	got, found := v.E.Fields[name]
+	return ToStarlark(got), found
 }
 
 // data is the decoded content: the field of that name, the members of a JSON line, or all fields.
-func (v *eventValue) data() starlark.Value {
-	switch d := v.e.Fields["data"].(type) {
+func (v *Event) data() starlark.Value {
+	switch d := v.E.Fields["data"].(type) {
 	case map[string]any, []any:
-		return toStarlark(d)
+		return ToStarlark(d)
 	}
-	if line := v.e.String("line"); line != "" {
+	if line := v.E.String("line"); line != "" {
 		var m map[string]any
 		if json.Unmarshal([]byte(line), &m) == nil && m != nil {
-			return toStarlark(m)
+			return ToStarlark(m)
 		}
 	}
-	return toStarlark(v.e.Fields)
+	return ToStarlark(v.E.Fields)
 }
 
-// traceValue is a trace as a value: a sequence of events.
-type traceValue struct {
-	opaque
+// Opaque is the part that values without structure share.
+type Opaque struct{ Kind, Text string }
+
+// String writes it for messages.
+func (o Opaque) String() string { return o.Text }
+
+// Type names its type.
+func (o Opaque) Type() string { return o.Kind }
+
+// Freeze does nothing: it does not change.
+func (o Opaque) Freeze() {}
+
+// Truth is True.
+func (o Opaque) Truth() starlark.Bool { return true }
+
+// Hash makes it usable as a key.
+func (o Opaque) Hash() (uint32, error) { return starlark.String(o.Kind + o.Text).Hash() }
+
+// Trace is a trace as a value: a sequence of events.
+type Trace struct {
+	Opaque
 	events []event.Event
 }
 
-func newTrace(events []event.Event) *traceValue {
-	return &traceValue{opaque{"trace", fmt.Sprintf("<trace of %d events>", len(events))}, events}
+// NewTrace makes a trace of events.
+func NewTrace(events []event.Event) *Trace {
+	return &Trace{Opaque{"trace", fmt.Sprintf("<trace of %d events>", len(events))}, events}
 }
 
 // Len returns how many events there are.
-func (t *traceValue) Len() int { return len(t.events) }
+func (t *Trace) Len() int { return len(t.events) }
 
 // Index returns an event.
-func (t *traceValue) Index(i int) starlark.Value { return &eventValue{t.events[i]} }
+func (t *Trace) Index(i int) starlark.Value { return &Event{t.events[i]} }
 
 // Truth reports whether there is an event.
-func (t *traceValue) Truth() starlark.Bool { return len(t.events) > 0 }
+func (t *Trace) Truth() starlark.Bool { return len(t.events) > 0 }
 
 // Iterate goes through the events.
-func (t *traceValue) Iterate() starlark.Iterator { return &traceIterator{events: t.events} }
+func (t *Trace) Iterate() starlark.Iterator { return &traceIterator{events: t.events} }
 
 // Attr returns the last event.
-func (t *traceValue) Attr(name string) (starlark.Value, error) {
+func (t *Trace) Attr(name string) (starlark.Value, error) {
 	if name != "last" {
 		return nil, nil
 	}
 	if len(t.events) == 0 {
 		return starlark.None, nil
 	}
-	return &eventValue{t.events[len(t.events)-1]}, nil
+	return &Event{t.events[len(t.events)-1]}, nil
 }
 
 // AttrNames lists what Attr knows.
-func (t *traceValue) AttrNames() []string { return []string{"last"} }
+func (t *Trace) AttrNames() []string { return []string{"last"} }
 
 type traceIterator struct{ events []event.Event }
 
@@ -166,27 +200,28 @@ func (i *traceIterator) Next(p *starlark.Value) bool {
 	if len(i.events) == 0 {
 		return false
 	}
-	*p, i.events = &eventValue{i.events[0]}, i.events[1:]
+	*p, i.events = &Event{i.events[0]}, i.events[1:]
 	return true
 }
 func (i *traceIterator) Done() {}
 
-// response is the result of a step as a value.
-type response struct {
-	opaque
+// Response is the result of a step as a value.
+type Response struct {
+	Opaque
 	r spec.Response
 }
 
-func newResponse(r spec.Response) *response {
-	text := fmt.Sprintf("response(status=%d, ok=%v, body=%q", r.Status, r.OK, cutText(r.Body, 100))
+// NewResponse makes a value of a response.
+func NewResponse(r spec.Response) *Response {
+	text := fmt.Sprintf("response(status=%d, ok=%v, body=%q", r.Status, r.OK, Cut(r.Body, 100))
 	if r.Error != "" {
 		text += fmt.Sprintf(", error=%q", r.Error)
 	}
-	return &response{opaque{"response", text + ")"}, r}
+	return &Response{Opaque{"response", text + ")"}, r}
 }
 
 // Attr returns a part of the response.
-func (v *response) Attr(name string) (starlark.Value, error) {
+func (v *Response) Attr(name string) (starlark.Value, error) {
 	switch name {
 	case "status":
 		return starlark.MakeInt(v.r.Status), nil
@@ -199,7 +234,7 @@ func (v *response) Attr(name string) (starlark.Value, error) {
 	case "duration_ms":
 		return starlark.MakeInt64(v.r.Duration.Milliseconds()), nil
 	case "fields":
-		return toStarlark(v.r.Fields), nil
+		return ToStarlark(v.r.Fields), nil
 	case "data":
 		var data any
 		decoder := json.NewDecoder(strings.NewReader(v.r.Body))
@@ -207,18 +242,18 @@ func (v *response) Attr(name string) (starlark.Value, error) {
 		if decoder.Decode(&data) != nil {
 			return starlark.None, nil
 		}
-		return toStarlark(data), nil
+		return ToStarlark(data), nil
 	}
 	return nil, nil
 }
 
 // AttrNames lists what Attr knows.
-func (v *response) AttrNames() []string {
+func (v *Response) AttrNames() []string {
 	return []string{"body", "data", "duration_ms", "error", "fields", "ok", "status"}
 }
 
-// toStarlark converts a JSON value, frozen.
-func toStarlark(v any) starlark.Value {
+// ToStarlark converts a JSON value, frozen.
+func ToStarlark(v any) starlark.Value {
 	switch v := v.(type) {
 	case nil:
 		return starlark.None
@@ -241,7 +276,7 @@ func toStarlark(v any) starlark.Value {
 	case []any:
 		list := make([]starlark.Value, len(v))
 		for i, item := range v {
-			list[i] = toStarlark(item)
+			list[i] = ToStarlark(item)
 		}
 		l := starlark.NewList(list)
 		l.Freeze()
@@ -249,7 +284,7 @@ func toStarlark(v any) starlark.Value {
 	case map[string]any:
 		d := starlark.NewDict(len(v))
 		for _, k := range slices.Sorted(maps.Keys(v)) {
-			_ = d.SetKey(starlark.String(k), toStarlark(v[k])) // a new dict takes every string
+			_ = d.SetKey(starlark.String(k), ToStarlark(v[k])) // a new dict takes every string
 		}
 		d.Freeze()
 		return d
@@ -265,8 +300,8 @@ func number(f float64) starlark.Value {
 	return starlark.Float(f)
 }
 
-// fromStarlark converts to a JSON value.
-func fromStarlark(v starlark.Value) (any, error) {
+// FromStarlark converts to a JSON value.
+func FromStarlark(v starlark.Value) (any, error) {
 	switch v := v.(type) {
 	case starlark.NoneType:
 		return nil, nil
@@ -288,9 +323,9 @@ func fromStarlark(v starlark.Value) (any, error) {
 		for _, item := range v.Items() {
 			key, ok := starlark.AsString(item[0])
 			if !ok {
-				return nil, fmt.Errorf("a key must be a string, got %s", describe(item[0]))
+				return nil, fmt.Errorf("a key must be a string, got %s", bind.Describe(item[0]))
 			}
-			got, err := fromStarlark(item[1])
+			got, err := FromStarlark(item[1])
 			if err != nil {
 				return nil, err
 			}
@@ -300,7 +335,7 @@ func fromStarlark(v starlark.Value) (any, error) {
 	case starlark.Iterable:
 		list := []any{}
 		for item := range starlark.Elements(v) {
-			got, err := fromStarlark(item)
+			got, err := FromStarlark(item)
 			if err != nil {
 				return nil, err
 			}
@@ -316,10 +351,11 @@ func jsonText(v any) string {
 	if err != nil {
 		return fmt.Sprint(v)
 	}
-	return cutText(string(text), 300)
+	return Cut(string(text), 300)
 }
 
-func cutText(s string, n int) string {
+// Cut shortens a text to n runes.
+func Cut(s string, n int) string {
 	if r := []rune(s); len(r) > n {
 		return string(r[:n]) + "..."
 	}

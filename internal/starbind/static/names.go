@@ -1,16 +1,19 @@
-package starbind
+package static
 
 import (
 	"go.starlark.net/resolve"
 	"go.starlark.net/starlark"
 	"go.starlark.net/starlarkstruct"
 	"go.starlark.net/syntax"
+
+	"github.com/squallhq/squall/internal/starbind/bind"
+	"github.com/squallhq/squall/internal/starbind/source"
 )
 
 // names tells what the names in a function stand for, as far as that is known without running it.
 // Globals are final and frozen when it is asked.
 type names struct {
-	ld      *loader
+	program *Program
 	globals starlark.StringDict
 	// free are the captured variables of a function; locals are those of its text, by name.
 	free   starlark.StringDict
@@ -26,8 +29,8 @@ type assigned struct {
 
 // namesIn prepares for the text of a function, nested functions included. Equal names in nested
 // functions are taken together, which can only add to what they may stand for.
-func (ld *loader) namesIn(node syntax.Node, globals, free starlark.StringDict) *names {
-	n := &names{ld: ld, globals: globals, free: free, locals: map[string][]assigned{}}
+func (p *Program) namesIn(node syntax.Node, globals, free starlark.StringDict) *names {
+	n := &names{program: p, globals: globals, free: free, locals: map[string][]assigned{}}
 	syntax.Walk(node, func(s syntax.Node) bool {
 		switch s := s.(type) {
 		case *syntax.DefStmt:
@@ -53,9 +56,9 @@ func (ld *loader) namesIn(node syntax.Node, globals, free starlark.StringDict) *
 
 func (n *names) params(list []syntax.Expr) {
 	for _, p := range list {
-		if id, _ := keyword(p); id != nil {
+		if id, _ := source.Keyword(p); id != nil {
 			p = id
-		} else if x, _, star := starred(p); star {
+		} else if x, _, star := source.Starred(p); star {
 			p = x
 		}
 		if p != nil {
@@ -82,7 +85,7 @@ func (n *names) assignEach(list []syntax.Expr, a assigned) {
 	for i, x := range list {
 		one := assigned{}
 		if !a.element && a.expr != nil {
-			if e := element(a.expr, i, len(list)); e != a.expr {
+			if e := source.Element(a.expr, i, len(list)); e != a.expr {
 				one.expr = e
 			}
 		}
@@ -101,7 +104,7 @@ func (n *names) one(e syntax.Expr) (starlark.Value, bool) {
 	if !all || len(list) != 1 {
 		return nil, false
 	}
-	_, poisoned := list[0].(broken)
+	_, poisoned := list[0].(bind.Broken)
 	return list[0], !poisoned
 }
 
@@ -164,7 +167,7 @@ func (n *names) ident(e *syntax.Ident, depth int) ([]starlark.Value, bool) {
 	case resolve.Global:
 		return one(n.globals[e.Name])
 	case resolve.Predeclared:
-		return one(n.ld.table.predeclared[e.Name])
+		return one(n.program.Predeclared[e.Name])
 	case resolve.Universal:
 		return one(starlark.Universe[e.Name])
 	case resolve.Local, resolve.Cell, resolve.Free:
@@ -261,8 +264,12 @@ func each(n *names, e syntax.Expr, depth int, fn func(starlark.Value) ([]starlar
 // attribute returns an attribute of a value whose attributes do not depend on when it is asked.
 func attribute(v starlark.Value, name string) ([]starlark.Value, bool) {
 	switch v := v.(type) {
-	case *service, *iface, *reference, *namespace, *starlarkstruct.Struct:
-		if got, err := v.(starlark.HasAttrs).Attr(name); err == nil && got != nil {
+	case Fixed:
+		if got, err := v.Attr(name); err == nil && got != nil {
+			return []starlark.Value{got}, true
+		}
+	case *starlarkstruct.Struct:
+		if got, err := v.Attr(name); err == nil && got != nil {
 			return []starlark.Value{got}, true
 		}
 	}
@@ -275,17 +282,17 @@ func (n *names) called(e *syntax.CallExpr, depth int) ([]starlark.Value, bool) {
 	if !ok || len(fn) != 1 || len(e.Args) != 1 {
 		return nil, false
 	}
-	b, ok := fn[0].(*builtin)
-	if !ok || b.entry.name != "ref" {
+	b, ok := fn[0].(*bind.Builtin)
+	if !ok || b.Entry.Name != "ref" {
 		return nil, false
 	}
-	_, value := keyword(e.Args[0])
+	_, value := source.Keyword(e.Args[0])
 	name, ok := n.resolve(value, depth)
 	if !ok || len(name) != 1 {
 		return nil, false
 	}
 	text, _ := starlark.AsString(name[0])
-	if s := n.ld.decls.service(text); s != nil {
+	if s := n.program.Reference(text); s != nil {
 		return []starlark.Value{s}, true
 	}
 	return nil, false

@@ -1,4 +1,4 @@
-package starbind
+package static
 
 import (
 	"cmp"
@@ -9,6 +9,8 @@ import (
 	"go.starlark.net/syntax"
 
 	"github.com/squallhq/squall/fault"
+	"github.com/squallhq/squall/internal/starbind/bind"
+	"github.com/squallhq/squall/internal/starbind/source"
 	"github.com/squallhq/squall/spec"
 )
 
@@ -20,7 +22,7 @@ import (
 // mentioned otherwise than by calling it, and **keywords or *arguments of unknown content; then
 // everything is reachable.
 type reacher struct {
-	ld         *loader
+	program    *Program
 	functions  map[*starlark.Function]bool
 	containers map[starlark.Value]bool
 	calls      map[string]map[string]bool
@@ -28,10 +30,10 @@ type reacher struct {
 	everything bool
 }
 
-// reachOf returns what a scenario's functions may inject.
-func (ld *loader) reachOf(fns ...starlark.Callable) []spec.Scope {
+// Reach returns what a scenario's functions may inject.
+func (p *Program) Reach(fns ...starlark.Callable) []spec.Scope {
 	r := &reacher{
-		ld: ld, functions: map[*starlark.Function]bool{}, containers: map[starlark.Value]bool{},
+		program: p, functions: map[*starlark.Function]bool{}, containers: map[starlark.Value]bool{},
 		calls: map[string]map[string]bool{}, links: map[fault.Pair]bool{},
 	}
 	for _, fn := range fns {
@@ -64,18 +66,16 @@ func (r *reacher) value(v starlark.Value) {
 	switch v := v.(type) {
 	case *starlark.Function:
 		r.function(v)
-	case *builtin:
-		if v.entry.reach != injectsNothing {
+	case *bind.Builtin:
+		if v.Entry.Reach != bind.InjectsNothing {
 			r.everything = true
 		}
-	case *assumption:
-		r.rules(v.decl.Rules)
-	case *linkRule:
-		if v.pair != nil {
-			r.links[*v.pair] = true
+	case Injector:
+		rules, pairs := v.Injects()
+		r.rules(rules)
+		for _, p := range pairs {
+			r.links[p] = true
 		}
-	case *linkValue:
-		r.links[v.pair] = true
 	case *starlark.List, *starlark.Dict, *starlark.Set:
 		if !r.containers[v] {
 			r.containers[v] = true
@@ -129,12 +129,12 @@ func (r *reacher) function(fn *starlark.Function) {
 			free[b.Name] = v
 		}
 	}
-	node := r.ld.index.funcs[placeOf(fn.Position())]
+	node := r.program.Index.Funcs[source.PlaceOf(fn.Position())]
 	if node == nil {
 		r.everything = true
 		return
 	}
-	r.walk(node, r.ld.namesIn(node, fn.Globals(), free))
+	r.walk(node, r.program.namesIn(node, fn.Globals(), free))
 }
 
 // walk goes through the text of a function. Nested functions are part of it.
@@ -173,11 +173,11 @@ func (r *reacher) assignment(s *syntax.AssignStmt, n *names) {
 }
 
 // injectors returns the injecting builtins that an expression may stand for.
-func injectors(n *names, e syntax.Expr) []*builtin {
-	var out []*builtin
+func injectors(n *names, e syntax.Expr) []*bind.Builtin {
+	var out []*bind.Builtin
 	list, _ := n.values(e)
 	for _, v := range list {
-		if b, ok := v.(*builtin); ok && b.entry.reach != injectsNothing {
+		if b, ok := v.(*bind.Builtin); ok && b.Entry.Reach != bind.InjectsNothing {
 			out = append(out, b)
 		}
 	}
@@ -185,7 +185,7 @@ func injectors(n *names, e syntax.Expr) []*builtin {
 }
 
 func (r *reacher) callExpr(e *syntax.CallExpr, n *names) {
-	var found []*builtin
+	var found []*bind.Builtin
 	if _, plain := e.Fn.(*syntax.Ident); plain {
 		found = injectors(n, e.Fn)
 	}
@@ -193,33 +193,54 @@ func (r *reacher) callExpr(e *syntax.CallExpr, n *names) {
 		r.walk(e.Fn, n)
 	}
 	for _, b := range found {
-		switch b.entry.reach {
-		case injectsRules:
+		switch b.Entry.Reach {
+		case bind.InjectsRules:
 			r.faultCall(e, n)
-		case injectsPartition:
+		case bind.InjectsPartition:
 			r.pairCall(e, n, "a", "b", false)
-		case injectsLink:
+		case bind.InjectsLink:
 			r.pairCall(e, n, "client", "server", true)
 		}
 	}
 	for _, a := range e.Args {
-		if x, _, star := starred(a); star {
+		if x, _, star := source.Starred(a); star {
 			r.walk(x, n)
 			continue
 		}
-		_, value := keyword(a)
+		_, value := source.Keyword(a)
 		r.walk(value, n)
 	}
 }
 
 // faultCall takes a call of fault or fault_start.
 func (r *reacher) faultCall(e *syntax.CallExpr, n *names) {
-	var positional []syntax.Expr
-	var keywords []string
-	at := site{node: e}
+	at := source.Site{Node: e}
+	tgt := at.ValueExpr("target", 0)
+	targets, _ := r.targets(n, tgt)
+	keywords, effects := r.arguments(e, n, tgt)
+	for _, name := range keywords {
+		family, ok := fault.FamilyOf(name)
+		for _, t := range targets {
+			if ok {
+				r.call(t.service, family.Calls)
+			}
+		}
+	}
+	if !effects {
+		return
+	}
+	for _, s := range r.services(n, at.ValueExpr("source", -1)) {
+		for _, t := range targets {
+			r.links[fault.Pair{A: s, B: t.service, Interface: t.iface, Directed: true}] = true
+		}
+	}
+}
+
+// arguments returns the keywords of a call, and whether it has positional arguments beyond its target.
+func (r *reacher) arguments(e *syntax.CallExpr, n *names, tgt syntax.Expr) (keywords []string, effects bool) {
 	for _, a := range e.Args {
-		x, op, star := starred(a)
-		id, value := keyword(a)
+		x, op, star := source.Starred(a)
+		id, value := source.Keyword(a)
 		switch {
 		case star && op == syntax.STAR:
 			r.everything = true
@@ -230,47 +251,24 @@ func (r *reacher) faultCall(e *syntax.CallExpr, n *names) {
 		case id != nil:
 			keywords = append(keywords, id.Name)
 		default:
-			positional = append(positional, value)
+			effects = effects || value != tgt
 		}
 	}
-	tgt := at.valueExpr("target", 0)
-	effects := positional
-	if len(positional) > 0 && positional[0] == tgt {
-		effects = positional[1:]
-	}
-	targets, all := r.targets(n, tgt)
-	if len(targets) == 0 && !all {
-		targets = []target{{}}
-	}
-	source := r.targetNames(n, at.valueExpr("source", -1))
-	for _, name := range keywords {
-		family, ok := fault.FamilyOf(name)
-		if !ok {
-			continue
-		}
-		for _, t := range targets {
-			r.call(t.service, family.Calls)
-		}
-	}
-	if len(effects) == 0 {
-		return
-	}
-	for _, t := range targets {
-		for _, s := range source {
-			r.links[fault.Pair{A: s, B: t.service, Interface: t.iface, Directed: true}] = true
-		}
-	}
+	return keywords, effects
 }
+
+// target is a service or one of its interfaces; "" is any.
+type target struct{ service, iface string }
 
 // targets returns the services and interfaces that an expression may stand for. An assumption or
 // a rule is none of them: it is taken where it is mentioned.
 func (r *reacher) targets(n *names, e syntax.Expr) ([]target, bool) {
 	if e == nil {
-		return nil, false
+		return []target{{}}, false
 	}
 	if c, ok := e.(*syntax.CallExpr); ok {
 		if v, known := n.one(c.Fn); known {
-			if b, ok := v.(*builtin); ok && makesRule(b.entry) {
+			if b, ok := v.(*bind.Builtin); ok && makesRule(b.Entry) {
 				return nil, true // it says itself between whom
 			}
 		}
@@ -278,8 +276,9 @@ func (r *reacher) targets(n *names, e syntax.Expr) ([]target, bool) {
 	list, all := n.values(e)
 	var out []target
 	for _, v := range list {
-		if t, ok := targetOf(v); ok {
-			out = append(out, t)
+		if t, ok := v.(Target); ok {
+			service, iface := t.Target()
+			out = append(out, target{service, iface})
 		}
 	}
 	if !all {
@@ -288,13 +287,13 @@ func (r *reacher) targets(n *names, e syntax.Expr) ([]target, bool) {
 	return out, all
 }
 
-func makesRule(e *entry) bool {
-	_, ok := fault.LinkKindOf(fault.LinkKind(e.name))
+func makesRule(e *bind.Entry) bool {
+	_, ok := fault.LinkKindOf(fault.LinkKind(e.Name))
 	return ok
 }
 
-// targetNames returns the services that an expression may stand for; "" is any.
-func (r *reacher) targetNames(n *names, e syntax.Expr) []string {
+// services returns the services that an expression may stand for; "" is any.
+func (r *reacher) services(n *names, e syntax.Expr) []string {
 	if e == nil {
 		return []string{""}
 	}
@@ -311,18 +310,18 @@ func (r *reacher) targetNames(n *names, e syntax.Expr) []string {
 
 // pairCall takes a call whose two arguments are the ends of a link.
 func (r *reacher) pairCall(e *syntax.CallExpr, n *names, a, b string, directed bool) {
-	at := site{node: e}
+	at := source.Site{Node: e}
 	for _, arg := range e.Args {
-		if _, _, star := starred(arg); star {
+		if _, _, star := source.Starred(arg); star {
 			r.links[fault.Pair{Directed: directed}] = true
 			return
 		}
 	}
-	ends, all := r.targets(n, at.valueExpr(b, 1))
+	ends, all := r.targets(n, at.ValueExpr(b, 1))
 	if !all || len(ends) == 0 {
 		ends = []target{{}}
 	}
-	for _, from := range r.targetNames(n, at.valueExpr(a, 0)) {
+	for _, from := range r.services(n, at.ValueExpr(a, 0)) {
 		for _, to := range ends {
 			r.links[fault.Pair{A: from, B: to.service, Interface: to.iface, Directed: directed}] = true
 		}

@@ -1,4 +1,5 @@
-package starbind
+// Package source is the text of a spec: where things stand in it, and what is wrong there.
+package source
 
 import (
 	"cmp"
@@ -83,16 +84,20 @@ func blank(line string, n int) string {
 	return b.String()
 }
 
-// span is a piece of one source line, or of several.
-type span struct{ start, end syntax.Position }
+// Span is a piece of one source line, or of several.
+type Span struct{ Start, End syntax.Position }
 
-func spanOf(n syntax.Node) span {
+// At is the span of one position.
+func At(p syntax.Position) Span { return Span{p, p} }
+
+// SpanOf returns the span of a node.
+func SpanOf(n syntax.Node) Span {
 	start, end := n.Span()
-	return span{start, end}
+	return Span{start, end}
 }
 
-// sorted returns the diagnostics in the order of files and positions, without repeats.
-func sorted(list []Diagnostic, order func(file string) int) []Diagnostic {
+// Sorted returns the diagnostics in the order of files and positions, without repeats.
+func Sorted(list []Diagnostic, order func(file string) int) []Diagnostic {
 	slices.SortStableFunc(list, func(a, b Diagnostic) int {
 		return cmp.Or(
 			cmp.Compare(order(a.File), order(b.File)), cmp.Compare(a.File, b.File),
@@ -102,8 +107,8 @@ func sorted(list []Diagnostic, order func(file string) int) []Diagnostic {
 	return slices.Compact(list)
 }
 
-// nearest returns the candidate that name was probably meant to be, or "".
-func nearest(name string, candidates []string) string {
+// Nearest returns the candidate that name was probably meant to be, or "".
+func Nearest(name string, candidates []string) string {
 	fold := func(s string) string { return strings.ToLower(strings.ReplaceAll(s, "_", "")) }
 	want := fold(name)
 	n := utf8.RuneCountInString(want)
@@ -147,4 +152,21 @@ func distance(a, b []rune) int {
 		before, prev, cur = prev, cur, before
 	}
 	return prev[len(b)]
+}
+
+// ScriptError is an error in the code of a spec.
+type ScriptError struct {
+	Diagnostic
+	// Trace is how the code came there, innermost first: "shop.star:20:3 in create_order". It is
+	// nil as long as that is not known.
+	Trace []string
+}
+
+// Error returns the diagnostic, then the trace.
+func (e *ScriptError) Error() string {
+	s := e.Diagnostic.String()
+	for _, t := range e.Trace {
+		s += "\n  called from " + t
+	}
+	return s
 }
