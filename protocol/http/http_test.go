@@ -66,7 +66,7 @@ func do(t *testing.T, c protocol.Client, method string, args map[string]any) spe
 func TestRequests(t *testing.T) {
 	c, dials := server(t, func(w nethttp.ResponseWriter, r *nethttp.Request) {
 		body, _ := io.ReadAll(r.Body)
-		w.Header().Set("X-Seen", fmt.Sprintf("%s %s host=%s type=%s x=%s te=%v", r.Method, r.URL.RequestURI(), r.Host, r.Header.Get("Content-Type"), r.Header.Get("X-A"), r.TransferEncoding))
+		w.Header().Set("X-Seen", fmt.Sprintf("%s %s host=%s type=%s x=%s te=%v%s", r.Method, r.URL.RequestURI(), r.Host, r.Header.Get("Content-Type"), r.Header.Get("X-A"), r.TransferEncoding, r.Header.Get("Accept-Encoding")))
 		_, _ = w.Write(body)
 	})
 	for i, tc := range []struct {
@@ -125,7 +125,9 @@ func TestLongAndCutAnswers(t *testing.T) {
 		says      string
 	}{
 		{"just fits", 1 << 20, 1 << 20, 1 << 20, nil, ""},
-		{"longer", 1<<20 + 1, 1<<20 + 1, 1 << 20, true, ""},
+		// So long that the server only ends once the client has closed.
+		{"longer", 64 << 20, 64 << 20, 1 << 20, true, ""},
+		{"longer by one", 1<<20 + 1, 1<<20 + 1, 1 << 20, true, ""},
 		{"cut in the middle", 1000, 10, 10, nil, "connection closed"},
 	} {
 		c, _ := server(t, func(w nethttp.ResponseWriter, _ *nethttp.Request) {

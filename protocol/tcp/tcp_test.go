@@ -95,14 +95,14 @@ func TestConnectKeepsAConnectionForLaterSteps(t *testing.T) {
 	defer func() { _ = c.Close() }()
 	op := func(m string) spec.Operation { return spec.Operation{Method: m} }
 	var got []string
-	for _, o := range []spec.Operation{send("a"), send("b"), op("connect"), send("c"), send("d\n"), op("connect"), send("e"), op("close"), send("f"), op("close")} {
+	for _, o := range []spec.Operation{send("a"), send("b"), op("connect"), send("c"), send("d\n"), send("x"), op("connect"), send("e"), op("close"), send("f"), op("close")} {
 		if r := do(t, c, o); r.OK {
 			got = append(got, strings.TrimSpace(r.Body))
 		} else {
 			t.Errorf("%+v: %s", o, r.Error)
 		}
 	}
-	if want := "1 a,1 b,,1 c,2 d,,1 e,,1 f,"; strings.Join(got, ",") != want {
+	if want := "1 a,1 b,,1 c,2 d,3 x,,1 e,,1 f,"; strings.Join(got, ",") != want {
 		t.Errorf("%q, want %q", strings.Join(got, ","), want)
 	}
 }
