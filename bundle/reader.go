@@ -74,6 +74,7 @@ func (e *SchemaError) Error() string {
 // Reader reads a bundle. All of it was verified by Open. It is safe for concurrent use.
 type Reader struct {
 	file     *os.File
+	path     string
 	limits   Limits
 	members  map[string]*zip.File
 	order    []string
@@ -92,7 +93,7 @@ func Open(path string) (*Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bundle: %w", err)
 	}
-	r := &Reader{file: f, limits: DefaultLimits()}
+	r := &Reader{file: f, path: path, limits: DefaultLimits()}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
 		err = &InvalidError{Cause: errors.New("not a regular file")}
@@ -123,6 +124,9 @@ func (r *Reader) Close() error {
 	}
 	return r.file.Close()
 }
+
+// Path returns the path that Open was given, or "" for a bundle in memory.
+func (r *Reader) Path() string { return r.path }
 
 // Manifest returns the description of the bundle.
 func (r *Reader) Manifest() Manifest { return r.manifest }
