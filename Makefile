@@ -5,15 +5,23 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GO_BUILD    := CGO_ENABLED=0 go build -trimpath
 LDFLAGS     := -s -w -X github.com/squallhq/squall.version=$(VERSION)
 
-.PHONY: build shop demo test check lint tools cross bench soak fuzz report clean
+POSTGRES    := /usr/lib/postgresql/15/bin/postgres
+
+.PHONY: build shop examples demo test check lint tools cross bench soak fuzz report clean
 
 build: ## bin/squall, static
 	@$(GO_BUILD) -ldflags '$(LDFLAGS)' -o bin/squall ./cmd/squall
 
-shop: examples/shop/shop_buggy.star ## the example system
+shop: examples/shop/shop_buggy.star ## the example that needs nothing but Go
 	@$(GO_BUILD) -o examples/shop/bin/ ./examples/shop/...
 
-examples/shop/shop_buggy.star: examples/shop/shop.star
+examples: shop examples/raft/raft_buggy.star examples/shop-postgres/shop_buggy.star ## all of them
+	@cd examples/raft && $(GO_BUILD) -o bin/ ./...
+	@cd examples/shop-postgres && $(GO_BUILD) -o bin/ ./...
+	@if [ -x $(POSTGRES) ]; then examples/shop-postgres/bin/pg template examples/shop-postgres/bin/template; fi
+
+# A specification with its bug switched on.
+%_buggy.star: %.star
 	@sed 's/^BUGGY = False/BUGGY = True/' $< >$@
 
 tools:
@@ -23,11 +31,12 @@ demo: ## a bug is hunted and found
 	@start=$$(date +%s); $(MAKE) -s build shop tools && \
 	printf 'squall %s (static, %d MB)   built in %d s\n' '$(VERSION)' \
 		$$(( $$(wc -c <bin/squall) / 1000000 )) $$(( $$(date +%s) - start ))
-	@bin/tools/demo bin/squall examples/shop/shop_buggy.star
+	@bin/tools/expect bin/squall examples/shop/shop_buggy.star \
+		create_order/disk_full=monitor-violated:confirmed_means_persisted
 
 test: ## everything; installs Debian packages where it is root
 	@scripts/packages
-	@$(MAKE) -s build shop tools lint
+	@$(MAKE) -s build examples tools lint
 	@bin/tools/testrun
 
 check: ## the tests that need nothing but Go
@@ -45,4 +54,4 @@ cross: ## what works elsewhere still builds there
 	GOOS=linux GOARCH=arm64 $(GO_BUILD) -o /dev/null ./cmd/squall
 
 clean:
-	rm -rf bin examples/shop/bin examples/shop/shop_buggy.star .squall
+	rm -rf bin examples/*/bin examples/*/*_buggy.star .squall
