@@ -31,7 +31,7 @@ var pageTemplate string
 // lists and the logs of each leaf, from data that it unpacks when a leaf is opened.
 func HTML(w io.Writer, r *bundle.Reader) error {
 	t, err := template.New("page").Funcs(template.FuncMap{
-		"cell": cell, "seconds": seconds, "reason": reason, "plural": plural,
+		"seconds": seconds, "plural": plural, "sentence": sentenceCase,
 	}).Parse(pageTemplate)
 	if err != nil {
 		return fmt.Errorf("report: %w", err)
@@ -168,10 +168,22 @@ func (p *page) run(r *bundle.Reader) runData {
 	for _, leaf := range d.Verdicts.Leaves {
 		d.Short[leaf.ID], d.Again[leaf.ID] = p.text.short(leaf.ID), p.text.again(leaf.ID)
 		for _, why := range leaf.Verdict.Reasons {
-			d.Reasons[leaf.ID] = append(d.Reasons[leaf.ID], reason(why))
+			d.Reasons[leaf.ID] = append(d.Reasons[leaf.ID], short(why))
 		}
 	}
 	return d
+}
+
+// short is a reason where the outcome already stands beside it.
+func short(r verdict.Reason) string {
+	return strings.TrimPrefix(reason(r), "INCONCLUSIVE ")
+}
+
+func sentenceCase(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:] + "."
 }
 
 func rank(leaf bundle.Leaf) int {
@@ -229,9 +241,9 @@ func class(leaf bundle.Leaf) string {
 func (p *page) card(leaf bundle.Leaf, data payload) card {
 	first := leaf.Verdict.Reasons[0]
 	row, _ := verdict.Lookup(first.Code)
-	c := card{Leaf: leaf, Link: p.link(leaf), Reason: reason(first), Mend: row.Mend, Interpretation: row.Sentence, Again: p.text.again(leaf.ID)}
+	c := card{Leaf: leaf, Link: p.link(leaf), Reason: short(first), Mend: row.Mend, Interpretation: row.Sentence, Again: p.text.again(leaf.ID)}
 	for _, r := range leaf.Verdict.Reasons[1:] {
-		c.More = append(c.More, reason(r))
+		c.More = append(c.More, short(r))
 	}
 	for _, seq := range data.Story {
 		i := seq - 1

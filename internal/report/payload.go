@@ -82,8 +82,8 @@ func newPayload(p bundle.Plan, leaf bundle.Leaf, r *bundle.Reader) (payload, err
 		if link := linkOf(e); link != "" {
 			out.Link[i] = place(&out.Links, "link ", link)
 		}
-		if actedOn(e) {
-			out.Fault[i] = int(max(1, e.Int("fired")))
+		if actedOn(e) && !(e.Kind == event.Fault && told(events, e)) {
+			out.Fault[i] = 1
 		}
 		out.Verb[i], out.What[i] = Describe(e)
 		if len(e.Fields) > 0 {
@@ -158,6 +158,18 @@ func actedOn(e event.Event) bool {
 		return d == "deny" || d == "delay"
 	case event.Link:
 		return linkWeight(e, e.String("rule") != "") >= 80
+	}
+	return false
+}
+
+// told reports whether the call or link event that a "fired" speaks of stands beside it: a fault
+// that acted once is to be one mark.
+func told(events []event.Event, fired event.Event) bool {
+	for seq := max(1, fired.Seq-3); seq <= min(int64(len(events)), fired.Seq+3); seq++ {
+		o := events[seq-1]
+		if o.Kind != event.Fault && o.String("rule") == fired.String("rule") && actedOn(o) {
+			return true
+		}
 	}
 	return false
 }

@@ -313,6 +313,7 @@ export class Lanes {
     const marks: { x: number; lane: number; n: number; last: number }[] = [];
     const open = new Map<number, (typeof marks)[number]>();
     const dense = last - first > (this.width - this.left) * 1.5;
+    if (dense) this.drawDensity(c, k, first, last);
     for (let i = first; i < last; i++) {
       const lane = t.lane[i] ?? 0;
       const x = this.x(this.value(i));
@@ -330,14 +331,14 @@ export class Lanes {
         }
         continue;
       }
+      if (dense) continue;
       const key = lane * 100_000 + Math.round(x * 2);
       const before = seen.get(key) ?? 0;
       seen.set(key, before + 1);
       if (before > 0) continue;
-      c.globalAlpha = passes ? (dense ? 0.55 : 0.9) : 0.12;
+      c.globalAlpha = passes ? 0.9 : 0.12;
       c.fillStyle = k.ink;
-      if (dense) c.fillRect(x - 0.5, this.y(lane) - 7, 1, 14);
-      else dot(c, x, this.y(lane), last - first > 300 ? 2.5 : 3.5);
+      dot(c, x, this.y(lane), last - first > 300 ? 2.5 : 3.5);
     }
     c.globalAlpha = 1;
     for (const m of marks) {
@@ -348,6 +349,33 @@ export class Lanes {
         c.font = "600 11px system-ui, sans-serif";
         c.fillText(`×${count(m.n)}`, (m.x + m.last) / 2, this.y(m.lane) - 14);
         c.font = "12px system-ui, sans-serif";
+      }
+    }
+  }
+
+  /** Where there are more events than pixels: how many there are, as a bar for every few pixels. */
+  private drawDensity(c: CanvasRenderingContext2D, k: Colours, first: number, last: number): void {
+    const t = this.model.trace;
+    const step = 3;
+    const columns = Math.ceil((this.width - this.left) / step) + 4;
+    const counts = new Float64Array(columns * t.lanes.length);
+    let most = 1;
+    for (let i = first; i < last; i++) {
+      if (!this.model.passes[i]) continue;
+      const column = Math.floor((this.x(this.value(i)) - this.left) / step) + 2;
+      if (column < 0 || column >= columns) continue;
+      const at = (t.lane[i] ?? 0) * columns + column;
+      const n = (counts[at] ?? 0) + 1;
+      counts[at] = n;
+      if (n > most) most = n;
+    }
+    c.fillStyle = k.quiet;
+    for (let lane = 0; lane < t.lanes.length; lane++) {
+      for (let column = 0; column < columns; column++) {
+        const n = counts[lane * columns + column] ?? 0;
+        if (n === 0) continue;
+        const height = 3 + 19 * Math.sqrt(n / most);
+        c.fillRect(this.left + (column - 2) * step, this.y(lane) - height / 2, step - 1, height);
       }
     }
   }

@@ -6,6 +6,7 @@ import { show } from "./panel";
 
 const panel = byId("panel");
 let cameFrom: HTMLElement | null = null;
+let turn = 0;
 
 function wanted(): string {
   return /^#leaf=([\w.-]+)/.exec(location.hash)?.[1] ?? "";
@@ -13,6 +14,7 @@ function wanted(): string {
 
 async function route(run: Run): Promise<void> {
   const id = wanted();
+  const mine = ++turn;
   const leaf = run.verdicts.leaves.find((l) => l.id === id) ?? (id ? run.verdicts.leaves.find((l) => l.id.startsWith(id)) : undefined);
   for (const a of document.querySelectorAll<HTMLElement>("[data-leaf]")) {
     if (leaf && a.dataset["leaf"] === leaf.id) a.setAttribute("aria-current", "true");
@@ -28,7 +30,7 @@ async function route(run: Run): Promise<void> {
   }
   panel.hidden = false;
   panel.setAttribute("aria-label", `Leaf ${leaf.scenario} under ${leaf.assumption}`);
-  const shown = show(panel, run, leaf, () => wanted() === id);
+  const shown = show(panel, run, leaf, () => turn === mine);
   document.getElementById("leaf-title")?.focus({ preventScroll: true });
   await shown;
 }
@@ -89,7 +91,6 @@ loadRun()
   .then((run) => {
     const go = (): void => void route(run).catch(failed);
     window.addEventListener("hashchange", go);
-    window.addEventListener("popstate", go);
     if (wanted()) go();
     document.documentElement.dataset["ready"] = "true";
   })

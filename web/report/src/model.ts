@@ -113,6 +113,17 @@ export function time(us: number): string {
   return `${(us / 1_000_000).toFixed(3)} s`;
 }
 
+/** A length of time for people: three digits that matter. */
+export function duration(ms: number): string {
+  if (ms < 1000) return `${Number(ms.toPrecision(3))} ms`;
+  if (ms < 60_000) return `${(ms / 1000).toPrecision(3)} s`;
+  return `${Math.floor(ms / 60_000)} min ${String(Math.round(ms / 1000) % 60).padStart(2, "0")} s`;
+}
+
+export function sentence(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
+}
+
 export function count(n: number): string {
   return n.toString().replace(/\B(?=(\d{3})+$)/g, "\u202f");
 }

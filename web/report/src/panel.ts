@@ -4,7 +4,7 @@ import { loadTrace, type Leaf, type Run, type Trace } from "./data";
 import { add, announce, debounce, h } from "./dom";
 import { Lanes } from "./lanes";
 import { List } from "./list";
-import { count, Model, time } from "./model";
+import { count, duration, Model, sentence, time } from "./model";
 
 const rowHeight = 30;
 
@@ -47,7 +47,7 @@ function header(run: Run, leaf: Leaf): HTMLElement {
       "div",
       { class: "bar" },
       h("span", { class: `chip ${leafClass(leaf)}` }, leaf.verdict.outcome),
-      h("span", { class: "quiet facts" }, `leaf ${run.short[leaf.id]} · ${time(leaf.duration_ns / 1000)}${leaf.level ? ` · ${leaf.level}` : ""}`),
+      h("span", { class: "quiet facts" }, `leaf ${run.short[leaf.id]} · ${duration(leaf.duration_ns / 1e6)}${leaf.level ? ` · ${leaf.level}` : ""}`),
       h("span", { class: "grow" }),
       go(all[at - 1], "‹", "Previous leaf"),
       go(all[at + 1], "›", "Next leaf"),
@@ -59,12 +59,12 @@ function header(run: Run, leaf: Leaf): HTMLElement {
   for (const more of reasons.slice(1)) out.append(h("p", { class: "sentence more" }, more));
   if (code) {
     out.append(
-      h("p", { class: "mend" }, h("span", { class: "quiet" }, `${code.Sentence}. `), `Next: ${code.Mend}.`,
+      h("p", { class: "mend" }, h("span", { class: "quiet" }, `${sentence(code.Sentence)} `), `Next: ${code.Mend}.`,
         first?.position ? h("span", { class: "quiet" }, ` ${first.position}`) : null),
     );
   }
   for (const w of leaf.verdict.warnings ?? []) {
-    out.append(h("p", { class: "note" }, `${w.subject ? `${w.subject}: ` : ""}${run.codes[w.code]?.Sentence ?? w.detail}.`));
+    out.append(h("p", { class: "note" }, `${w.subject ? `${w.subject}: ` : ""}${sentence(run.codes[w.code]?.Sentence ?? w.detail)}`));
   }
   out.append(
     h("div", { class: "command" }, h("code", {}, again),
@@ -329,7 +329,7 @@ function facts(leaf: Leaf): HTMLElement {
     if (value) add(dl, [h("dt", {}, name), h("dd", {}, value)]);
   };
   fact("result", leaf.result);
-  for (const [name, ns] of Object.entries(leaf.phases_ns ?? {})) fact(name, time(ns / 1000));
+  for (const [name, ns] of Object.entries(leaf.phases_ns ?? {})) fact(name, duration(ns / 1e6));
   fact("level", leaf.level ? `${leaf.level}${leaf.level_reason ? `: ${leaf.level_reason}` : ""}` : undefined);
   fact("seed", String(leaf.seed));
   fact("trace", leaf.trace);
