@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -51,7 +52,10 @@ func TestMain(m *testing.M) {
 }
 
 // testNS is a network namespace held by a thread.
-type testNS struct{ work chan func() }
+type testNS struct {
+	work chan func()
+	fd   int
+}
 
 func newNS(t *testing.T) *testNS {
 	t.Helper()
@@ -67,7 +71,11 @@ func newNS(t *testing.T) *testNS {
 	if err := <-ready; err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { close(n.work) })
+	n.do(func() { n.fd, _ = unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	t.Cleanup(func() {
+		unix.Close(n.fd)
+		close(n.work)
+	})
 	return n
 }
 
@@ -139,6 +147,9 @@ type system struct {
 	links *link.Network
 	d     *Dialer
 
+	// kept counts connects that programs waited for.
+	kept atomic.Int64
+
 	mu       sync.Mutex
 	attempts []Attempt
 }
@@ -205,8 +216,7 @@ type seen struct {
 	conn          net.Conn
 }
 
-// serve echoes at an address of a service and reports what it accepts.
-func (s *system) serve(service, network, addr string) <-chan seen {
+func (s *system) listen(service, network, addr string) net.Listener {
 	s.t.Helper()
 	var l net.Listener
 	var err error
@@ -217,6 +227,13 @@ func (s *system) serve(service, network, addr string) <-chan seen {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// serve echoes at an address of a service and reports what it accepts.
+func (s *system) serve(service, network, addr string) <-chan seen {
+	s.t.Helper()
+	l := s.listen(service, network, addr)
 	accepted := make(chan seen, 16)
 	go func() {
 		for {

@@ -1,0 +1,257 @@
+package dial
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/squallhq/squall/fault"
+)
+
+// client is a real program that makes one HTTP request.
+type client struct {
+	name string
+	// args is its command line up to host, port and time limit.
+	args func(t *testing.T) []string
+	// loop says that it connects from an event loop, which no call may keep waiting.
+	loop bool
+}
+
+// saw is what a client reports.
+type saw struct {
+	Error     string `json:"error"`
+	ConnectMS int    `json:"connect_ms"`
+	TotalMS   int    `json:"total_ms"`
+	GapMS     int    `json:"gap_ms"`
+	Peer      string `json:"peer"`
+}
+
+func clients() []client {
+	python := func(manner string) func(*testing.T) []string {
+		return func(t *testing.T) []string {
+			return []string{installed(t, "/usr/bin/python3"), "-I", testdata(t, "client.py"), manner}
+		}
+	}
+	return []client{
+		{"curl", func(t *testing.T) []string { return []string{installed(t, "/usr/bin/curl")} }, false},
+		{"python-blocking", python("blocking"), false},
+		{"python-urllib", python("urllib"), false},
+		{"python-asyncio", python("asyncio"), true},
+		{"node", func(t *testing.T) []string {
+			return []string{installed(t, "/usr/bin/node"), testdata(t, "client.js")}
+		}, true},
+		{"go", func(t *testing.T) []string { return []string{goClient(t)} }, false},
+	}
+}
+
+func installed(t *testing.T, path string) string {
+	t.Helper()
+	if _, err := os.Stat(path); err != nil {
+		t.Skip("this machine has no ", path)
+	}
+	return path
+}
+
+func testdata(t *testing.T, name string) string {
+	t.Helper()
+	path, err := filepath.Abs("testdata/clients/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Skip("cannot read the client: ", err)
+	}
+	return path
+}
+
+// goClient builds the client in Go, once, where a toolchain is at hand.
+func goClient(t *testing.T) string {
+	t.Helper()
+	if path := os.Getenv("SQUALL_GO_CLIENT"); path != "" {
+		return path
+	}
+	tool, err := exec.LookPath("go")
+	if err != nil {
+		t.Skip("no Go toolchain here to build the client")
+	}
+	path := filepath.Join(os.TempDir(), "squall-go-client-"+strconv.Itoa(os.Getpid()))
+	build := exec.Command(tool, "build", "-o", path, testdata(t, "client.go"))
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Skipf("cannot build the client in Go: %v: %s", err, out)
+	}
+	t.Setenv("SQUALL_GO_CLIENT", path)
+	return path
+}
+
+// ask runs a client against the db and returns what it saw.
+func (s *system) ask(c client, args []string, limit string) saw {
+	s.t.Helper()
+	if c.name == "curl" {
+		return s.curl(args[0], limit)
+	}
+	stdout, stderr := s.run("api", append(args, "127.77.0.2", "5432", limit)...)
+	var r saw
+	if err := json.Unmarshal([]byte(stdout), &r); err != nil {
+		s.t.Fatalf("%v: stdout %q, stderr %q", err, stdout, stderr)
+	}
+	return r
+}
+
+func (s *system) curl(path, limit string) saw {
+	s.t.Helper()
+	stdout, stderr := s.run("api", path, "-sv", "--noproxy", "*", "-o", "/dev/null", "-m", limit,
+		"-w", "%{time_connect} %{time_total} %{exitcode} %{remote_ip}:%{remote_port}", "http://127.77.0.2:5432/")
+	f := strings.Fields(stdout)
+	if len(f) != 4 {
+		s.t.Fatalf("curl: stdout %q, stderr %q", stdout, stderr)
+	}
+	ms := func(v string) int {
+		seconds, err := strconv.ParseFloat(v, 64)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		return int(seconds * 1000)
+	}
+	r := saw{ConnectMS: ms(f[0]), TotalMS: ms(f[1]), Peer: f[3]}
+	switch {
+	case f[2] == "0":
+	case regexp.MustCompile(`(?i)timed out after \d+ milli`).MatchString(stderr):
+		r.Error = "timeout"
+	case regexp.MustCompile("(?i)connection timed out").MatchString(stderr):
+		r.Error = "ETIMEDOUT"
+	case regexp.MustCompile("(?i)connection refused").MatchString(stderr):
+		r.Error = "ECONNREFUSED"
+	case regexp.MustCompile("(?i)connection reset").MatchString(stderr):
+		r.Error = "ECONNRESET"
+	default:
+		r.Error = stderr
+	}
+	return r
+}
+
+// serveHTTP answers requests to the db; before is called with each.
+func (s *system) serveHTTP(before func()) {
+	s.t.Helper()
+	l := s.listen("db", "tcp4", "0.0.0.0:5432")
+	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if before != nil {
+			before()
+		}
+		_, _ = w.Write([]byte(strings.Repeat("x", 2000)))
+	})}
+	go func() { _ = srv.Serve(l) }()
+	s.t.Cleanup(func() { srv.Close() })
+}
+
+func TestClients(t *testing.T) {
+	conditions := []struct {
+		name string
+		// arrange prepares the rules; before is what the server does within a request.
+		arrange func(s *system)
+		before  func(s *system)
+		limit   string
+		err     string
+		// connect and total bound when the client was connected, and when it was done; 0 is no bound. The
+		// upper ones leave room for a busy machine and are below what a repeated SYN would take.
+		connect, total [2]int
+	}{
+		{name: "plain", limit: "5"},
+		{name: "delay", limit: "5", connect: [2]int{200, 950}, total: [2]int{400, 1900}, arrange: func(s *system) {
+			s.install(fault.Latency, func(e *fault.LinkEffect) { e.Delay, e.Connect = 100*time.Millisecond, true })
+		}},
+		{name: "timeout", limit: "5", err: "ETIMEDOUT", total: [2]int{300, 950}, arrange: func(s *system) {
+			s.install(fault.TimeOut, func(e *fault.LinkEffect) { e.Delay = 300 * time.Millisecond })
+		}},
+		{name: "refuse", limit: "5", err: "ECONNREFUSED", total: [2]int{0, 950}, arrange: func(s *system) {
+			s.install(fault.Refuse, nil)
+		}},
+		{name: "reset", limit: "5", err: "ECONNRESET", arrange: func(s *system) {
+			s.install(fault.Reset, func(e *fault.LinkEffect) { e.AfterBytes = 500 })
+		}},
+		{name: "blackhole", limit: "0.5", err: "timeout", total: [2]int{500, 1450}, arrange: func(s *system) {
+			s.install(fault.Blackhole, nil)
+		}},
+		{name: "healed", limit: "5", connect: [2]int{300, 950}, arrange: func(s *system) {
+			id := s.install(fault.Partition, nil)
+			go func() {
+				until(s.t, "the partition to hold a SYN", func() bool { return s.links.Fired(id) > 0 })
+				time.Sleep(300 * time.Millisecond)
+				s.links.Lift(id)
+			}()
+		}},
+		{name: "healed midway", limit: "5", total: [2]int{300, 2500}, before: func(s *system) {
+			id := s.install(fault.Partition, nil)
+			time.AfterFunc(300*time.Millisecond, func() { s.links.Lift(id) })
+		}},
+	}
+	for _, c := range clients() {
+		t.Run(c.name, func(t *testing.T) {
+			args := c.args(t)
+			for _, cond := range conditions {
+				t.Run(cond.name, func(t *testing.T) {
+					if c.name == "python-blocking" && cond.name == "blackhole" {
+						t.Skip("a blocking socket has no time limit of its own")
+					}
+					s := newSystem(t, true)
+					s.serveHTTP(func() {
+						if cond.before != nil {
+							cond.before(s)
+						}
+					})
+					if cond.arrange != nil {
+						cond.arrange(s)
+					}
+					r := s.ask(c, args, cond.limit)
+					t.Logf("%+v", r)
+					if r.Error != cond.err {
+						t.Errorf("error %q, want %q", r.Error, cond.err)
+					}
+					if c.name != "python-urllib" && r.ConnectMS >= 0 && cond.err == "" {
+						inRange(t, "connected", r.ConnectMS, cond.connect)
+						if r.Peer != "127.77.0.2:5432" {
+							t.Errorf("the peer is %q", r.Peer)
+						}
+					}
+					inRange(t, "done", r.TotalMS, cond.total)
+					// The gap itself depends on how busy the machine is; that nobody held the call does not.
+					if n := s.kept.Load(); c.loop && n != 0 {
+						t.Errorf("%d calls of the event loop were kept waiting", n)
+					}
+				})
+			}
+		})
+	}
+}
+
+func inRange(t *testing.T, what string, ms int, bounds [2]int) {
+	t.Helper()
+	if bounds[1] > 0 && (ms < bounds[0] || ms > bounds[1]) {
+		t.Errorf("%s after %d ms, want %d to %d", what, ms, bounds[0], bounds[1])
+	}
+}
+
+// On a link that no rule can touch the same clients work without a relay.
+func TestClientsDirect(t *testing.T) {
+	for _, c := range clients() {
+		t.Run(c.name, func(t *testing.T) {
+			args := c.args(t)
+			s := newSystem(t, false)
+			s.serveHTTP(nil)
+			r := s.ask(c, args, "5")
+			if r.Error != "" || (c.name != "python-urllib" && r.Peer != "127.77.0.2:5432") {
+				t.Errorf("%+v", r)
+			}
+			if a := s.last(); !a.Direct || a.Errno != 0 {
+				t.Errorf("attempt is %+v", a)
+			}
+		})
+	}
+}
