@@ -160,8 +160,7 @@ func (ld *loader) execute(ctx context.Context, m *module, rel string) (starlark.
 	}
 	m.file = &source.File{Path: rel, Content: content, Lines: source.SplitLines(content)}
 	ld.sources = append(ld.sources, m.file)
-	options := &syntax.FileOptions{Set: true, While: true, TopLevelControl: true, GlobalReassign: true}
-	tree, err := options.Parse(rel, content, 0)
+	tree, err := parseOptions().Parse(rel, content, 0)
 	if err != nil {
 		return nil, ld.reportStatic(err)
 	}
@@ -180,6 +179,11 @@ func (ld *loader) execute(ctx context.Context, m *module, rel string) (starlark.
 		return globals, ld.reportEval(err)
 	}
 	return globals, err
+}
+
+// parseOptions is the dialect.
+func parseOptions() *syntax.FileOptions {
+	return &syntax.FileOptions{Set: true, While: true, TopLevelControl: true, GlobalReassign: true}
 }
 
 // thread makes the thread on which the top level of a file runs.

@@ -53,7 +53,7 @@ func topologyEntries(ld *loader) []entry {
 			Doc:     "says where a service listens. Attributes of the result, once it belongs to a service: addr (\"name:port\"), host, port (all strings), and the methods of its protocol.",
 			Example: `interface("http", "http", 8080)`,
 			Params: []param{
-				{Name: "name", Kind: bind.Name(), Required: true, Doc: "its Name: the service's attribute"},
+				{Name: "name", Kind: bind.Name(), Required: true, Doc: "its name: the service's attribute"},
 				{Name: "protocol", Kind: aProtocol(ld), Required: true, Doc: "what is spoken there"},
 				{Name: "port", Kind: bind.Int(1, 65535), Required: true, Doc: "the port, inside the service's own network"},
 			},
