@@ -47,6 +47,9 @@ func Judge(in Input) verdict.Verdict {
 	if r := in.Ending.reason(); r != nil {
 		reasons = append(reasons, witnessed(*r, in.Events))
 	}
+	if in.Ending.Kind == Decided && !slices.ContainsFunc(reasons, func(r verdict.Reason) bool { return fails(r.Code) }) {
+		reasons = append(reasons, verdict.Reason{Code: verdict.SupervisionLost, Detail: "the body was ended for a violation that nothing shows"})
+	}
 	if in.Expect != nil {
 		reasons = append(reasons, witnessed(expectation(in.Expect), in.Events))
 	}

@@ -56,6 +56,10 @@ func TestJudge(t *testing.T) {
 		{"halted without a word", func(in *Input) { in.Ending = Ending{Kind: Halted} }, verdict.Inconclusive, "[halted]", "[]"},
 		{"cut by a service", cut(ended(verdict.ServiceNotReady)), verdict.Inconclusive, "[service-not-ready]", "[]"},
 		{"cut", cut(errors.New("gone")), verdict.Inconclusive, "[supervision-lost]", "[]"},
+		{"decided by a violation", func(in *Input) {
+			in.Ending, in.Reasons = Ending{Kind: Decided}, []verdict.Reason{{Code: verdict.MonitorViolated, Detail: "x"}}
+		}, verdict.Fail, "[monitor-violated]", "[]"},
+		{"decided by nothing", func(in *Input) { in.Ending = Ending{Kind: Decided} }, verdict.Inconclusive, "[supervision-lost]", "[]"},
 		{"an ending nobody knows", func(in *Input) { in.Ending = Ending{} }, verdict.Inconclusive, "[supervision-lost]", "[]"},
 		{"a code nobody knows", cut(ended("no-such-code")), verdict.Inconclusive, "[no-such-code]", "[]"},
 		{"a warning's code as an ending", cut(ended(verdict.NoAssertions)), verdict.Inconclusive, "[no-assertions]", "[]"},
