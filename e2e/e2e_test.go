@@ -14,7 +14,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	loader := starbind.Loader{Protocols: squall.Protocols()}
+	loader := suites{starbind.Loader{Protocols: squall.Protocols()}}
 	if code, ok := squall.World(loader); ok {
 		os.Exit(code)
 	}

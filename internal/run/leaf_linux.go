@@ -163,8 +163,8 @@ func (l *leaf) body(ctx context.Context) outcome {
 	}
 	defer rules.Release()
 	result, err := l.plan.Scenario.Body(ctx, w)
+	end := outcome{Ending: ending(ctx, err, timeout), result: fmt.Sprint(result)}
 	l.drain()
-	end := outcome{Ending: ending(ctx, err), result: fmt.Sprint(result)}
 	l.log.Append(event.Driver, event.Body, map[string]any{"phase": "end", "outcome": string(end.Kind)})
 	if end.Kind == check.Returned && l.plan.Expect != nil {
 		end.expect = l.plan.Expect(ctx, w, result)
@@ -184,11 +184,18 @@ func uninstallable(err error) *spec.Ended {
 	return &spec.Ended{Code: string(verdict.WorldFailed), Detail: err.Error()}
 }
 
-// ending says how a body ended. One that was ended because a property is violated is cut: the
-// violation is reason enough.
-func ending(ctx context.Context, err error) check.Ending {
+// ending says how a body ended. One that was ended because a property is violated is Decided: the
+// violation is reason enough. One that outlived its time is a Timeout whatever it returned: a step that
+// was cut by the deadline comes back as an answer like any other.
+func ending(ctx context.Context, err error, timeout time.Duration) check.Ending {
 	if errors.Is(err, errDecided) {
 		return check.Ending{Kind: check.Decided}
 	}
-	return check.Classify(ctx, err)
+	end := check.Classify(ctx, err)
+	late := end.Kind == check.Returned && errors.Is(ctx.Err(), context.DeadlineExceeded)
+	var ended *spec.Ended
+	if late || end.Kind == check.Timeout && !errors.As(err, &ended) {
+		return check.Ending{Kind: check.Timeout, Err: fmt.Errorf("the scenario was not done after %s", timeout)}
+	}
+	return end
 }

@@ -96,6 +96,17 @@ func (s *service) launch(ctx context.Context) error {
 	return nil
 }
 
+// administrator reports whether this is root in earnest. Then programs keep what root can do, sudo and
+// setuid programs included; a filter without that privilege needs no_new_privs.
+func administrator() bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&header, &data[0]); err != nil {
+		return false
+	}
+	return os.Geteuid() == 0 && data[0].Effective&(1<<unix.CAP_SYS_ADMIN) != 0
+}
+
 // streams are the readers of a program's output.
 func (s *service) streams(stdout, stderr *os.File) ([]*output, error) {
 	sink := func(b []byte) { s.l.out.send(Frame{Log: &LogChunk{Service: s.Name, Data: b}}) }
@@ -130,7 +141,7 @@ func (s *service) command(stdout, stderr *os.File) spec.Process {
 	return spec.Process{
 		Path: s.Binary, Args: args, Env: s.environment(), Dir: s.Dir,
 		Stdin: -1, Stdout: int(stdout.Fd()), Stderr: int(stderr.Fd()),
-		NetNS: s.network.FD(), DropCaps: os.Geteuid() != 0, KeepPrivileges: os.Geteuid() == 0,
+		NetNS: s.network.FD(), DropCaps: os.Geteuid() != 0, KeepPrivileges: administrator(),
 	}
 }
 
