@@ -193,6 +193,8 @@ func TestBodies(t *testing.T) {
 				`inject fault_start@` + at + `9/close on db: close=deny("EIO")`, `release fault_start@` + at + `9/close on db: close=deny("EIO")`,
 				`inject fault_start@main.star:10:5/disk/fsync on db: fsync=deny("EIO")`, `release fault_start@main.star:10:5/disk/fsync on db: fsync=deny("EIO")`,
 			}, "2"},
+		{"fault_stop by its result", "f = fault_start(latency(\"1s\", on = link(api, db)))\nfault_stop(f)",
+			[]string{`inject fault_start@` + at + `9/latency on api -> db: latency("1s")`, `release fault_start@` + at + `9/latency on api -> db: latency("1s")`}, "None"},
 		{"partition", `return partition(db, api, direction = "a_to_b", run = ok)`,
 			[]string{`inject partition@` + at + `12/partition on db <-> api: partition(direction="a_to_b")`, `release partition@` + at + `12/partition on db <-> api: partition(direction="a_to_b")`}, `"ran"`},
 		{"partition_start, stopped the other way round", "partition_start(db, api)\npartition_stop(api, db)",

@@ -207,7 +207,7 @@ func aDecoder() kind {
 		case s == "logfmt" || s == "regex":
 			return nil, fmt.Errorf("%q is not supported yet", s)
 		default:
-			return nil, fmt.Errorf("unknown format %q; Known: json", s)
+			return nil, fmt.Errorf("unknown format %q; known: json", s)
 		}
 	})
 }
@@ -222,7 +222,7 @@ func aLevel() kind {
 		case len(s) == 2 && s[0] == 'L' && s[1] >= '2' && s[1] <= '5':
 			return nil, fmt.Errorf("level %q is not supported yet", s)
 		default:
-			return nil, fmt.Errorf("unknown level %q; Known: L0, L1", s)
+			return nil, fmt.Errorf("unknown level %q; known: L0, L1", s)
 		}
 	})
 }
