@@ -37,6 +37,7 @@ demo: ## a bug is hunted and found
 test: ## everything; installs Debian packages where it is root
 	@scripts/packages
 	@$(MAKE) -s build examples tools lint
+	@if command -v npm >/dev/null; then web/report/check.sh; else echo 'left out: web/report/check.sh: needs npm'; fi
 	@bin/tools/testrun
 
 check: ## the tests that need nothing but Go
@@ -52,6 +53,26 @@ cross: ## what works elsewhere still builds there
 	GOOS=darwin GOARCH=arm64 $(GO_BUILD) -o /dev/null ./cmd/squall
 	GOOS=darwin GOARCH=amd64 $(GO_BUILD) -o /dev/null ./cmd/squall
 	GOOS=linux GOARCH=arm64 $(GO_BUILD) -o /dev/null ./cmd/squall
+
+report: ## the page of the report, from its TypeScript
+	cd web/report && npm ci --silent --no-audit --no-fund && npm run --silent build
+
+# The large runs. Each can be cut into pieces of a few minutes: FUZZTIME is for each target, PACKAGES
+# chooses some, RUNS counts runs of the example's 12 leaves.
+FUZZTIME ?= 30s
+PACKAGES ?= ./...
+RUNS     ?= 84
+
+bench:
+	go test -run '^$$' -bench . $(PACKAGES)
+
+fuzz:
+	@scripts/fuzz $(FUZZTIME) $(PACKAGES)
+
+soak: build shop tools
+	@for i in $$(seq $(RUNS)); do \
+		bin/tools/expect bin/squall examples/shop/shop.star >.soak.log 2>&1 || { cat .soak.log; exit 1; }; \
+	done; rm -f .soak.log; echo '$(RUNS) runs, all of them PASS'
 
 clean:
 	rm -rf bin examples/*/bin examples/*/*_buggy.star .squall

@@ -1,4 +1,3 @@
-// Package e2e runs the built command on whole systems.
 package e2e
 
 import (

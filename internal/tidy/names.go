@@ -142,6 +142,10 @@ func embedded(doc *ast.CommentGroup) bool {
 }
 
 func constant(e ast.Expr) bool {
+	if s, ok := e.(*ast.SelectorExpr); ok {
+		// Another package's sentinel by a name of this one.
+		return strings.HasPrefix(s.Sel.Name, "Err")
+	}
 	c, ok := e.(*ast.CallExpr)
 	if !ok {
 		return false

@@ -97,7 +97,8 @@ func TestChecks(t *testing.T) {
 		{"no-init", one("event/a.go", header+"func init() {}\n"), "func init"},
 		{"no-variables", one("event/a.go", header+"var cache = map[string]int{}\n"), "variable cache"},
 		{"no-variables", one("event/a.go", header+"var n int\n"), "variable n"},
-		{"no-variables", one("event/a.go", header+"var ErrA = errors.New(\"a\")\n\nvar _ T = U{}\n\n//go:embed x\nvar text string\n"), ""},
+		{"no-variables", one("event/a.go", header+"var out = os.Stdout\n"), "variable out"},
+		{"no-variables", one("event/a.go", header+"var ErrB = other.ErrA\n\nvar ErrA = errors.New(\"a\")\n\nvar _ T = U{}\n\n//go:embed x\nvar text string\n"), ""},
 
 		{"layers", one("event/a.go", header+imports("verdict")), "level 0 may not import level 0"},
 		{"layers", one("spec/a.go", header+imports("internal/run")), "level 1 may not import level 4"},
