@@ -422,3 +422,24 @@ func TestClosedNetworkTakesNothing(t *testing.T) {
 		}
 	})
 }
+
+// What was withheld stays ahead of what comes after the rule, also while the receiver does not read.
+func TestLiftedRuleKeepsOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, rule("slow", fault.LinkEffect{Kind: fault.Latency, Delay: time.Hour}))
+		for _, s := range []string{"a", "b", "c"} {
+			r.client.Write([]byte(s))
+		}
+		synctest.Wait()
+		r.Lift("slow")
+		go func() {
+			r.client.Write([]byte("d"))
+			r.client.CloseWrite()
+		}()
+		synctest.Wait()
+		if got, err := io.ReadAll(r.server); string(got) != "abcd" || err != nil {
+			t.Errorf("read %q, %v", got, err)
+		}
+		r.Close()
+	})
+}

@@ -99,8 +99,12 @@ func TestPartitionHealsAndFiresHonestly(t *testing.T) {
 		return
 	}
 	b := newBench(t)
-	say(t, b.client, b.server, "before")
-	say(t, b.server, b.client, "before")
+	// A long conversation makes the kernels delay their acknowledgements: the last is late, and must not
+	// count as an attempt to send.
+	for range 40 {
+		say(t, b.client, b.server, "before")
+		say(t, b.server, b.client, "before")
+	}
 	cut := rule("p", fault.LinkEffect{Kind: fault.Partition})
 	b.install(t, cut)
 	// Long enough for delayed acknowledgements of what went before.
@@ -307,4 +311,20 @@ func TestSilencedListenerAnswersNoSyn(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Close()
+}
+
+// An ordinary user in a network that is not his gets the typed error, and the rule is not half in force.
+func TestSilenceNeedsAnOwnedNetwork(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Skip("root may attach filters anywhere; this is for the run as an ordinary user")
+	}
+	b := newBench(t)
+	p := rule("p", fault.LinkEffect{Kind: fault.Partition})
+	if err := b.Install(p); !errors.Is(err, ErrNeedsOwnedNetwork) {
+		t.Fatalf("got %v", err)
+	}
+	if len(b.Matching("api", "db", "pg")) != 0 {
+		t.Error("a rule that was refused is in force")
+	}
+	say(t, b.client, b.server, "goes on")
 }

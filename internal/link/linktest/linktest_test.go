@@ -273,6 +273,28 @@ func TestSameSeedSameOutcome(t *testing.T) {
 	}
 }
 
+// TestJitterIsDrawnForEachDelivery looks at deliveries far apart, whose order needs no keeping.
+func TestJitterIsDrawnForEachDelivery(t *testing.T) {
+	st := link.NewStage("j", fault.LinkEffect{Kind: fault.Latency, Delay: 5 * ms, Jitter: 10 * ms},
+		link.Setting{Draw: link.Draws(1, "j", FlowName, fault.Up)})
+	var low, high int
+	for i := range int64(100) {
+		at := time.Duration(i) * time.Second
+		st.Take(at, link.Packet{Index: i})
+		switch d := st.Give().At - at; {
+		case d < 5*ms || d >= 15*ms:
+			t.Fatalf("#%d is late by %v", i, d)
+		case d < 10*ms:
+			low++
+		default:
+			high++
+		}
+	}
+	if low < 30 || high < 30 {
+		t.Errorf("%d short and %d long delays of 100", low, high)
+	}
+}
+
 // TestBandwidthIsExact compares the arrival of the last byte with bytes over rate, for rates that
 // don't divide a second and transfers that take hours.
 func TestBandwidthIsExact(t *testing.T) {
