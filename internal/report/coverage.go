@@ -184,55 +184,76 @@ func classes(p bundle.Plan, rules []ruleCoverage) (tried, untried []string) {
 
 // notTested says in sentences what a PASS of this run does not speak about.
 func (s *surveyor) notTested(v bundle.Verdicts, c coverage) []string {
-	var out []string
-	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
-	undecided := 0
-	for _, leaf := range v.Leaves {
-		if interrupted(leaf) {
-			undecided++
-		}
-	}
-	if undecided > 0 {
-		add("%s: the run was stopped before they were decided.", plural(undecided, "leaf", "leaves"))
-	}
+	out := openLeaves(v)
 	for _, r := range c.Rules {
 		switch {
 		case r.Of == 0:
-			add("The assumption %s: no leaf has its rule %s.", r.Assumption, r.Effect)
+			out = append(out, fmt.Sprintf("The assumption %s: no leaf has its rule %s.", r.Assumption, r.Effect))
 		case r.In == 0:
-			add("%s on %s: it never fired, in %s.", r.Effect, r.Target, plural(r.Of, "leaf", "leaves"))
+			out = append(out, fmt.Sprintf("%s on %s: it never fired, in %s.", r.Effect, r.Target, plural(r.Of, "leaf", "leaves")))
 		}
 	}
 	for _, l := range c.Links {
 		if l.Leaves == 0 {
-			add("The link %s → %s: no leaf connected over it.", l.From, l.To)
+			out = append(out, fmt.Sprintf("The link %s → %s: no leaf connected over it.", l.From, l.To))
 		}
 	}
 	for _, service := range s.plan.Services {
 		for _, i := range service.Interfaces {
 			if to := service.Name + "." + i.Name; !s.reached[to] {
-				add("The interface %s: neither a scenario nor a service reached it.", to)
+				out = append(out, fmt.Sprintf("The interface %s: neither a scenario nor a service reached it.", to))
 			}
 		}
 	}
+	out = append(out, unchecked(v)...)
+	if n := missingCells(s.plan); n > 0 {
+		out = append(out, plural(n, "cell", "cells")+" of the matrix: no leaf was planned there.")
+	}
+	return append(out, levelLimits(v)...)
+}
+
+func openLeaves(v bundle.Verdicts) []string {
+	var out []string
+	undecided := 0
+	for _, leaf := range v.Leaves {
+		switch {
+		case interrupted(leaf):
+			undecided++
+		case leaf.Verdict.Outcome == verdict.Inconclusive:
+			out = append(out, fmt.Sprintf("%s under %s: nothing is known there (%s).", leaf.Scenario, leaf.Assumption, leaf.Verdict.Reasons[0].Code))
+		}
+	}
+	if undecided > 0 {
+		out = append(out, plural(undecided, "leaf", "leaves")+": the run was stopped before they were decided.")
+	}
+	return out
+}
+
+// unchecked names the properties that were never put to the test, and counts leaves without any.
+func unchecked(v bundle.Verdicts) []string {
+	var out []string
 	hit := triggered(v)
 	seen := map[string]bool{}
-	unchecked := 0
+	bare := 0
 	for _, leaf := range v.Leaves {
 		for _, p := range leaf.Properties {
 			if !hit[p.Name] && !seen[p.Name] {
 				seen[p.Name] = true
-				add("The %s %s: what it watches for occurred in no leaf.", p.Kind, p.Name)
+				out = append(out, fmt.Sprintf("The %s %s: what it watches for occurred in no leaf.", p.Kind, p.Name))
 			}
 		}
 		if slices.ContainsFunc(leaf.Verdict.Warnings, func(r verdict.Reason) bool { return r.Code == verdict.NoAssertions }) {
-			unchecked++
+			bare++
 		}
 	}
-	if unchecked > 0 {
-		add("%s: nothing is checked there but that the scenario returned.", plural(unchecked, "leaf", "leaves"))
+	if bare > 0 {
+		out = append(out, plural(bare, "leaf", "leaves")+": nothing is checked there but that the scenario returned.")
 	}
-	g := newGrid(s.plan)
+	return out
+}
+
+func missingCells(p bundle.Plan) int {
+	g := newGrid(p)
 	missing := 0
 	for _, scenario := range g.scenarios {
 		for _, a := range g.assumptions {
@@ -241,10 +262,7 @@ func (s *surveyor) notTested(v bundle.Verdicts, c coverage) []string {
 			}
 		}
 	}
-	if missing > 0 {
-		add("%s of the matrix: no leaf was planned there.", plural(missing, "cell", "cells"))
-	}
-	return append(out, levelLimits(v)...)
+	return missing
 }
 
 // levelLimits says what the level of determinism leaves open.

@@ -221,8 +221,12 @@ func TestFiltersZoomAndCopy(t *testing.T) {
 		{"all kinds again", func() { choose("all kinds", "all kinds") }, ""},
 		{"one link", func() { choose("all links", "api → db") }, "2 of "},
 		{"all links again", func() { choose("all links", "all links") }, ""},
-		{"only faults", func() { c.eval(`[...document.querySelectorAll(".toolbar .toggle")].find(b => b.textContent === "only faults").click()`) }, "1 of "},
-		{"faults without db", func() { c.eval(`[...document.querySelectorAll(".toolbar .toggle")].find(b => b.textContent === "db").click()`) }, "0 of "},
+		{"only faults", func() {
+			c.eval(`[...document.querySelectorAll(".toolbar .toggle")].find(b => b.textContent === "only faults").click()`)
+		}, "1 of "},
+		{"faults without db", func() {
+			c.eval(`[...document.querySelectorAll(".toolbar .toggle")].find(b => b.textContent === "db").click()`)
+		}, "0 of "},
 	} {
 		step.do()
 		if got := tally(); step.want == "" && got != all || !strings.HasPrefix(got, step.want) {

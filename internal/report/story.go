@@ -74,19 +74,13 @@ func weight(e event.Event) int {
 		}
 	case event.Unmet:
 		return 65
-	case event.StepSend:
-		return 12
 	case event.StepRecv:
 		if ok, set := e.Fields["ok"].(bool); set && !ok {
 			return 45
 		}
 		return 4
-	case event.Stderr:
-		return 20
-	case event.Stdout, event.Note:
-		return 4
 	}
-	return 0
+	return map[event.Kind]int{event.StepSend: 12, event.Stderr: 20, event.Stdout: 4, event.Note: 4}[e.Kind]
 }
 
 func linkWeight(e event.Event, ruled bool) int {

@@ -356,7 +356,7 @@ export class Lanes {
   /** Where there are more events than pixels: how many there are, as a bar for every few pixels. */
   private drawDensity(c: CanvasRenderingContext2D, k: Colours, first: number, last: number): void {
     const t = this.model.trace;
-    const step = 3;
+    const step = 2;
     const columns = Math.ceil((this.width - this.left) / step) + 4;
     const counts = new Float64Array(columns * t.lanes.length);
     let most = 1;
@@ -370,14 +370,16 @@ export class Lanes {
       if (n > most) most = n;
     }
     c.fillStyle = k.quiet;
+    c.globalAlpha = 0.6;
     for (let lane = 0; lane < t.lanes.length; lane++) {
       for (let column = 0; column < columns; column++) {
         const n = counts[lane * columns + column] ?? 0;
         if (n === 0) continue;
         const height = 3 + 19 * Math.sqrt(n / most);
-        c.fillRect(this.left + (column - 2) * step, this.y(lane) - height / 2, step - 1, height);
+        c.fillRect(this.left + (column - 2) * step, this.y(lane) - height / 2, step, height);
       }
     }
+    c.globalAlpha = 1;
   }
 
   private drawChosen(c: CanvasRenderingContext2D, k: Colours, height: number): void {

@@ -7,6 +7,8 @@ import { show } from "./panel";
 const panel = byId("panel");
 let cameFrom: HTMLElement | null = null;
 let turn = 0;
+/** Where the overview stood: on a narrow screen a leaf takes its place. */
+let stood = 0;
 
 function wanted(): string {
   return /^#leaf=([\w.-]+)/.exec(location.hash)?.[1] ?? "";
@@ -24,11 +26,13 @@ async function route(run: Run): Promise<void> {
   if (!leaf) {
     panel.hidden = true;
     panel.replaceChildren();
-    cameFrom?.focus();
+    cameFrom?.focus({ preventScroll: true });
+    window.scrollTo(0, stood);
     cameFrom = null;
     return;
   }
   panel.hidden = false;
+  window.scrollTo(0, 0);
   panel.setAttribute("aria-label", `Leaf ${leaf.scenario} under ${leaf.assumption}`);
   const shown = show(panel, run, leaf, () => turn === mine);
   document.getElementById("leaf-title")?.focus({ preventScroll: true });
@@ -64,7 +68,10 @@ document.addEventListener("click", (e) => {
   const button = target.closest<HTMLElement>("[data-copy]");
   if (button) void copy(button);
   const link = target.closest<HTMLElement>("[data-leaf]");
-  if (link) cameFrom = link;
+  if (link) {
+    cameFrom = link;
+    if (panel.hidden) stood = window.scrollY;
+  }
   if (target.closest(".close")) {
     e.preventDefault();
     close();

@@ -316,7 +316,7 @@ function facts(leaf: Leaf): HTMLElement {
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
         h("table", { class: "facts" }, h("caption", {}, caption),
           h("thead", {}, h("tr", {}, ...head.map((x) => h("th", { scope: "col" }, x)))),
-          h("tbody", {}, ...rows.map((row) => h("tr", {}, ...row.map((x, i) => (i === 0 ? h("th", { scope: "row" }, x) : h("td", {}, x)))))))),
+          h("tbody", {}, ...rows.map((row) => h("tr", {}, ...row.map((x, i) => (i === 0 ? h("th", { scope: "row" }, x) : h("td", i === row.length - 1 && head[i] === "why" ? { class: "long" } : {}, x)))))))),
     );
   };
   table("Rules", ["rule", "on", "effect", "fired", "declared at"],
