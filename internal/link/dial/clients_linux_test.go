@@ -197,6 +197,7 @@ func TestClients(t *testing.T) {
 			args := c.args(t)
 			for _, cond := range conditions {
 				t.Run(cond.name, func(t *testing.T) {
+					t.Parallel()
 					if c.name == "python-blocking" && cond.name == "blackhole" {
 						t.Skip("a blocking socket has no time limit of its own")
 					}
@@ -251,6 +252,69 @@ func TestClientsDirect(t *testing.T) {
 			}
 			if a := s.last(); !a.Direct || a.Errno != 0 {
 				t.Errorf("attempt is %+v", a)
+			}
+		})
+	}
+}
+
+// Redis accepts commands from loopback only as long as it has no password, so this also says what the
+// server sees. redis-cli connects twice on one socket.
+func TestRedis(t *testing.T) {
+	server, cli := installed(t, "/usr/bin/redis-server"), installed(t, "/usr/bin/redis-cli")
+	for _, touched := range []bool{false, true} {
+		s := newSystem(t, touched)
+		dir := t.TempDir()
+		if err := os.Chmod(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		stop := s.start("db", server, "--port", "5432", "--save", "", "--dir", dir, "--protected-mode", "yes")
+		until(t, "redis to listen", func() bool { v4, _ := s.ns["db"].Listening(5432); return v4 })
+		ask := func(args ...string) string {
+			out, errs := s.run("api", append([]string{cli, "-h", "127.77.0.2", "-p", "5432"}, args...)...)
+			return strings.TrimSpace(out + errs)
+		}
+		if out := ask("set", "key", "value"); out != "OK" {
+			t.Errorf("set: %q", out)
+		}
+		if out := ask("get", "key"); out != "value" {
+			t.Errorf("get: %q", out)
+		}
+		if touched {
+			id := s.install(fault.Latency, func(e *fault.LinkEffect) { e.Delay, e.Connect = 100*time.Millisecond, true })
+			began := time.Now()
+			if out := ask("get", "key"); out != "value" {
+				t.Errorf("get under latency: %q", out)
+			}
+			between(t, "answered", time.Since(began), 400*time.Millisecond, 1900*time.Millisecond)
+			s.links.Lift(id)
+			s.install(fault.Refuse, nil)
+		} else {
+			stop()
+		}
+		if out := ask("get", "key"); !strings.Contains(out, "Connection refused") {
+			t.Errorf("get without a server: %q", out)
+		}
+		stop()
+	}
+}
+
+// psql, by libpq, connects without blocking and tells the system's own words.
+func TestPsql(t *testing.T) {
+	psql := installed(t, "/usr/lib/postgresql/15/bin/psql")
+	for words, arrange := range map[string]func(s *system){
+		"Connection refused": func(s *system) { s.install(fault.Refuse, nil) },
+		"Connection timed out": func(s *system) {
+			s.install(fault.TimeOut, func(e *fault.LinkEffect) { e.Delay = 300 * time.Millisecond })
+		},
+		"timeout expired": func(s *system) { s.install(fault.Blackhole, nil) },
+	} {
+		t.Run(words, func(t *testing.T) {
+			t.Parallel()
+			s := newSystem(t, true)
+			arrange(s)
+			_, errs := s.run("api", psql, "host=127.77.0.2 port=5432 user=x connect_timeout=2", "-c", "select 1")
+			if !strings.Contains(errs, words) {
+				t.Errorf("psql says %q", errs)
 			}
 		})
 	}

@@ -3,6 +3,7 @@ package dial
 import (
 	"fmt"
 	"net/netip"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -292,9 +293,9 @@ func TestDirectKeepsOptions(t *testing.T) {
 	if err := unix.SetsockoptTimeval(p.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &tv); err != nil {
 		t.Fatal(err)
 	}
-	want := make(map[option]string)
+	want := make(map[option]value)
 	for _, o := range options() {
-		if v, ok := o.read(p.fd); ok && o.name != unix.TCP_MAXSEG && o.name != unix.TCP_WINDOW_CLAMP {
+		if v := o.read(p.fd); v.ok && o.name != unix.TCP_MAXSEG && o.name != unix.TCP_WINDOW_CLAMP {
 			want[o] = v
 		}
 	}
@@ -306,8 +307,8 @@ func TestDirectKeepsOptions(t *testing.T) {
 		t.Fatal("the socket was not replaced")
 	}
 	for o, w := range want {
-		if got, _ := o.read(p.fd); got != w {
-			t.Errorf("option %d of level %d is %s, was %s", o.name, o.level, got, w)
+		if got := o.read(p.fd); got != w {
+			t.Errorf("option %d of level %d is %v, was %v", o.name, o.level, got, w)
 		}
 	}
 	if flags, _ := unix.FcntlInt(uintptr(p.fd), unix.F_GETFL, 0); flags&unix.O_NONBLOCK == 0 {
@@ -329,4 +330,64 @@ func TestTableForgets(t *testing.T) {
 	p.accepted(accepted)
 	p.close()
 	until(t, "the table to be empty", func() bool { return s.d.table.size() == 0 })
+}
+
+// Many programs at once get each their own connection.
+func TestConnectMany(t *testing.T) {
+	for _, mediated := range []bool{false, true} {
+		s := newSystem(t, mediated)
+		accepted := s.serve("db", "tcp4", "127.0.0.1:5432")
+		go func() {
+			for range accepted {
+			}
+		}()
+		var all sync.WaitGroup
+		for i := range 40 {
+			all.Go(func() {
+				for j := range 5 {
+					flags := unix.SOCK_NONBLOCK * (j % 2)
+					p := s.program("api", unix.AF_INET, flags)
+					if errno := p.done(p.connect("127.77.0.2:5432"), flags); errno != 0 {
+						t.Errorf("connect: %v", errno)
+						return
+					}
+					p.echo(fmt.Sprintf("this is %d of %d", j, i))
+					p.close()
+				}
+			})
+		}
+		all.Wait()
+		until(t, "the table to be empty", func() bool { return !mediated || s.d.table.size() == 0 })
+	}
+}
+
+func BenchmarkConnect(b *testing.B) {
+	for _, mediated := range []bool{false, true} {
+		b.Run(fmt.Sprintf("mediated=%v", mediated), func(b *testing.B) {
+			s := newSystem(b, mediated)
+			l := s.listen("db", "tcp4", "0.0.0.0:5432")
+			go func() {
+				for {
+					c, err := l.Accept()
+					if err != nil {
+						return
+					}
+					c.Close()
+				}
+			}()
+			for b.Loop() {
+				b.StopTimer()
+				p := s.program("api", unix.AF_INET, 0)
+				req := p.request("127.77.0.2:5432")
+				b.StartTimer()
+				res := s.d.Connect(req)
+				b.StopTimer()
+				if errno := p.apply("127.77.0.2:5432", res); errno != 0 {
+					b.Fatal(errno)
+				}
+				p.close()
+				b.StartTimer()
+			}
+		})
+	}
 }

@@ -43,7 +43,7 @@ func (d *Dialer) Send(g Datagram) Result {
 	if !c.udp() {
 		return native()
 	}
-	if c.home = d.byNetns[c.socket.netns]; c.home == nil {
+	if c.home = d.homeOf(c); c.home == nil {
 		return answer(unix.ENETUNREACH)
 	}
 	c.route = d.resolver.Resolve(c.Client, c.addr, false, d.ownDatagram(c))
@@ -186,7 +186,7 @@ func (d *Dialer) replacement(c *call, in *space, to netip.AddrPort) (int, error)
 	if err != nil {
 		return -1, err
 	}
-	copyOptions(fd, c.Socket)
+	copyOptions(&in.defaults, kind{c.socket.domain, unix.SOCK_DGRAM}, fd, c.Socket)
 	if c.socket.domain == unix.AF_INET6 && to.Addr().Is4() {
 		_ = unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 0)
 	}

@@ -164,7 +164,7 @@ func (d *Dialer) decide(c *call) Result {
 	if c.own == nil || !c.socket.internet() {
 		return native()
 	}
-	if c.home = d.byNetns[c.socket.netns]; c.home == nil {
+	if c.home = d.homeOf(c); c.home == nil {
 		return answer(unix.ENETUNREACH)
 	}
 	switch {
@@ -174,6 +174,15 @@ func (d *Dialer) decide(c *call) Result {
 		return d.datagram(c)
 	}
 	return native()
+}
+
+// homeOf returns the namespace that a program's socket is of, nil for one that is none of ours. Where
+// all services share the machine's network it is always the client's.
+func (d *Dialer) homeOf(c *call) *space {
+	if c.own.cookie == c.socket.netns {
+		return c.own
+	}
+	return d.byNetns[c.socket.netns]
 }
 
 func (d *Dialer) stream(c *call) Result {

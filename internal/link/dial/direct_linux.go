@@ -91,7 +91,7 @@ func (d *Dialer) substitute(c *call, server *space, to netip.AddrPort) (int, uni
 	if err != nil {
 		return -1, errnoOf(err)
 	}
-	copyOptions(fd, c.Socket)
+	copyOptions(&server.defaults, kind{c.socket.domain, unix.SOCK_STREAM}, fd, c.Socket)
 	if c.socket.domain == unix.AF_INET6 && to.Addr().Is4() {
 		_ = unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 0)
 	}

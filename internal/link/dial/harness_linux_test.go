@@ -57,7 +57,7 @@ type testNS struct {
 	fd   int
 }
 
-func newNS(t *testing.T) *testNS {
+func newNS(t testing.TB) *testNS {
 	t.Helper()
 	n := &testNS{work: make(chan func())}
 	ready := make(chan error, 1)
@@ -142,7 +142,7 @@ func find(table string, port int, addr string) bool {
 
 // system is api, db and cache, each in its namespace, with a Dialer and real links between them.
 type system struct {
-	t     *testing.T
+	t     testing.TB
 	ns    map[string]*testNS
 	links *link.Network
 	d     *Dialer
@@ -155,7 +155,7 @@ type system struct {
 }
 
 // newSystem touches all links where mediated is true, none where it is false.
-func newSystem(t *testing.T, mediated bool) *system {
+func newSystem(t testing.TB, mediated bool) *system {
 	t.Helper()
 	s := &system{t: t, ns: map[string]*testNS{}}
 	spaces := map[string]Namespace{}

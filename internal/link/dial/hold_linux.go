@@ -41,6 +41,10 @@ func (d *Dialer) hold(c *call, p *approach, o link.Opening) Result {
 		return answer(errno)
 	}
 	if err := h.open(); err != nil {
+		if errnoOf(err) == unix.EPERM && o.Verb != link.Silent && o.Verb != link.TimeOut {
+			h.close()
+			return later(func() Result { return d.inside(c, o) })
+		}
 		return fail(errnoOf(err))
 	}
 	e := d.mediatedEntry(c, p, h.addr)
@@ -303,6 +307,43 @@ func (h *hold) expire() {
 func (h *hold) close() {
 	closeAll(h.listener, h.raw, h.p.fd)
 	h.listener, h.raw, h.p.fd = -1, -1, -1
+}
+
+// inside delays a connect in the call itself. That is all that can be done in a network that is not
+// ours; a program that connects from an event loop stands still meanwhile.
+func (d *Dialer) inside(c *call, o link.Opening) Result {
+	h := &hold{d: d, c: c, began: d.cfg.Clock.Now()}
+	for {
+		left := o.Delay - (d.cfg.Clock.Now() - h.began)
+		if left <= 0 {
+			break
+		}
+		switch h.sleep(min(left, sliceMillis*time.Millisecond), o.Changed) {
+		case ended:
+			return answer(unix.EINTR)
+		case ruled:
+			o = d.cfg.Links.Opening(c.flow)
+		}
+		if !c.alive() {
+			return answer(unix.EINTR)
+		}
+	}
+	errno := unix.ECONNREFUSED
+	if o.Verb == link.Admit {
+		p, err := d.origin(c)
+		if err != nil {
+			return answer(errnoOf(err))
+		}
+		if errno = p.reach(); errno == 0 {
+			return d.join(c, p)
+		}
+		closeAll(p.fd)
+		if errno == unix.EINPROGRESS {
+			errno = unix.ETIMEDOUT
+		}
+	}
+	d.observe(c, false, errno, false)
+	return d.refuse(c, errno)
 }
 
 // await waits for a blocking socket's connection.

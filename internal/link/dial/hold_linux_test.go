@@ -10,7 +10,7 @@ import (
 )
 
 // until waits for a condition.
-func until(t *testing.T, what string, ok func() bool) {
+func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(5 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -39,6 +39,7 @@ func held(t *testing.T, f func(t *testing.T, s *system, p *program, to string, f
 	for _, fam := range families {
 		for name, flags := range map[string]int{"blocking": 0, "nonblocking": unix.SOCK_NONBLOCK} {
 			t.Run(fam.name+"/"+name, func(t *testing.T) {
+				t.Parallel()
 				s := newSystem(t, true)
 				f(t, s, s.program("api", fam.domain, flags), fam.to, flags)
 			})
@@ -299,4 +300,35 @@ func TestServerQueueFull(t *testing.T) {
 			t.Errorf("getpeername = %v, %v", peer, errno)
 		}
 	})
+}
+
+// notOurs is a network that grants no raw sockets, as the machine's own does not.
+type notOurs struct{ *testNS }
+
+func (n notOurs) Socket(domain, typ, proto int) (int, error) {
+	if typ&0xf == unix.SOCK_RAW {
+		return -1, unix.EPERM
+	}
+	return n.testNS.Socket(domain, typ, proto)
+}
+
+// In a network that is not ours a latency is kept within the call.
+func TestHeldInside(t *testing.T) {
+	s := newSystem(t, true)
+	s.d.spaces["api"].ns = notOurs{s.ns["api"]}
+	s.serve("db", "tcp", "[::]:5432")
+	s.install(fault.Latency, func(e *fault.LinkEffect) { e.Delay, e.Connect = 100*time.Millisecond, true })
+	for _, flags := range []int{0, unix.SOCK_NONBLOCK} {
+		p := s.program("api", unix.AF_INET, flags)
+		began := time.Now()
+		if errno := p.done(p.connect("127.77.0.2:5432"), flags); errno != 0 {
+			t.Fatal(errno)
+		}
+		between(t, "connected", time.Since(began), 200*time.Millisecond, 950*time.Millisecond)
+		p.echo("hello")
+	}
+	p := s.program("api", unix.AF_INET, 0)
+	if errno := p.connect("127.77.0.2:9000"); errno != unix.ECONNREFUSED {
+		t.Errorf("nobody there: %v", errno)
+	}
 }

@@ -1,7 +1,7 @@
 package dial
 
 import (
-	"fmt"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -72,29 +72,33 @@ func options() []option {
 	}
 }
 
-func (o option) read(fd int) (string, bool) {
+// value is an option's value; ok is false where the socket has no such option.
+type value struct {
+	a, b int64
+	text string
+	ok   bool
+}
+
+func (o option) read(fd int) value {
 	switch o.shape {
 	case linger:
 		l, err := unix.GetsockoptLinger(fd, o.level, o.name)
 		if err != nil {
-			return "", false
+			return value{}
 		}
-		return fmt.Sprintf("%d %d", l.Onoff, l.Linger), true
+		return value{a: int64(l.Onoff), b: int64(l.Linger), ok: true}
 	case timeval:
 		tv, err := unix.GetsockoptTimeval(fd, o.level, o.name)
 		if err != nil {
-			return "", false
+			return value{}
 		}
-		return fmt.Sprintf("%d %d", tv.Sec, tv.Usec), true
+		return value{a: tv.Nano(), ok: true}
 	case text:
 		s, err := unix.GetsockoptString(fd, o.level, o.name)
-		return s, err == nil
+		return value{text: s, ok: err == nil}
 	default:
 		v, err := unix.GetsockoptInt(fd, o.level, o.name)
-		if err != nil {
-			return "", false
-		}
-		return fmt.Sprint(v), true
+		return value{a: int64(v), ok: err == nil}
 	}
 }
 
@@ -125,21 +129,44 @@ func (o option) copyTo(fd, from int) {
 	}
 }
 
+// kind is a domain and a type of socket.
+type kind struct{ domain, typ int }
+
+// defaults are what fresh sockets of a namespace have, read once for each kind. The sysctls behind
+// them are not expected to change while a leaf runs.
+type defaults struct {
+	mu sync.Mutex
+	of map[kind][]value
+}
+
+func (d *defaults) get(k kind, fresh int) []value {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if v, ok := d.of[k]; ok {
+		return v
+	}
+	all := options()
+	v := make([]value, len(all))
+	for i, o := range all {
+		v[i] = o.read(fresh)
+	}
+	if d.of == nil {
+		d.of = make(map[kind][]value)
+	}
+	d.of[k] = v
+	return v
+}
+
 // copyOptions gives fd, a fresh socket, what the program has set on from. Only what differs is
 // set: setting a buffer's size at all, for one, turns its automatic tuning off.
-func copyOptions(fd, from int) {
-	v6 := domainOf(fd) == unix.AF_INET6
-	for _, o := range options() {
-		if o.level == unix.IPPROTO_IPV6 && !v6 {
+func copyOptions(d *defaults, k kind, fd, from int) {
+	have := d.get(k, fd)
+	for i, o := range options() {
+		if !have[i].ok {
 			continue
 		}
-		want, ok := o.read(from)
-		if !ok {
-			continue
+		if want := o.read(from); want.ok && want != have[i] {
+			o.copyTo(fd, from)
 		}
-		if have, ok := o.read(fd); ok && have == want {
-			continue
-		}
-		o.copyTo(fd, from)
 	}
 }

@@ -17,6 +17,8 @@ type space struct {
 	service string
 	ns      Namespace
 	cookie  uint64
+	// defaults has a lock of its own.
+	defaults defaults
 
 	mu     sync.Mutex
 	relays map[bool]*relayListener // by: it is IPv6

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -25,8 +26,24 @@ type supervisor struct {
 func (s *system) run(service string, args ...string) (stdout, stderr string) {
 	s.t.Helper()
 	outs := [2]*os.File{s.temp(), s.temp()}
-	backend := notify.New(notify.Options{})
-	session, err := backend.Start(s.t.Context(), spec.Process{
+	_, wait := s.supervise(service, outs, args)
+	wait()
+	return read(s.t, outs[0]), read(s.t, outs[1])
+}
+
+// start runs a program until stop is called.
+func (s *system) start(service string, args ...string) (stop func()) {
+	s.t.Helper()
+	pid, wait := s.supervise(service, [2]*os.File{s.temp(), s.temp()}, args)
+	return sync.OnceFunc(func() {
+		_ = unix.Kill(pid, unix.SIGKILL)
+		wait()
+	})
+}
+
+func (s *system) supervise(service string, outs [2]*os.File, args []string) (pid int, wait func()) {
+	s.t.Helper()
+	session, err := notify.New(notify.Options{}).Start(s.t.Context(), spec.Process{
 		Path: args[0], Args: args, Env: []string{"PATH=/usr/bin:/bin", "HOME=/tmp", "LANG=C"}, Dir: "/",
 		Stdin: -1, Stdout: int(outs[0].Fd()), Stderr: int(outs[1].Fd()), NetNS: s.ns[service].fd, DropCaps: true,
 	}, intercept.Subscription{
@@ -36,19 +53,21 @@ func (s *system) run(service string, args ...string) (stdout, stderr string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	defer session.Close()
 	v := &supervisor{s: s, service: service, session: session}
 	done := make(chan error, 1)
 	go func() { done <- v.loop() }()
-	for {
-		if _, err := unix.Wait4(session.Pid(), nil, 0, nil); err != unix.EINTR {
-			break
+	return session.Pid(), func() {
+		s.t.Helper()
+		for {
+			if _, err := unix.Wait4(session.Pid(), nil, 0, nil); err != unix.EINTR {
+				break
+			}
 		}
+		if err := <-done; err != nil {
+			s.t.Error(err)
+		}
+		session.Close()
 	}
-	if err := <-done; err != nil {
-		s.t.Error(err)
-	}
-	return read(s.t, outs[0]), read(s.t, outs[1])
 }
 
 func (s *system) temp() *os.File {
@@ -60,7 +79,7 @@ func (s *system) temp() *os.File {
 	return f
 }
 
-func read(t *testing.T, f *os.File) string {
+func read(t testing.TB, f *os.File) string {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		t.Fatal(err)
 	}
