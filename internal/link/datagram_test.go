@@ -214,3 +214,19 @@ func TestRefusedDatagramsLeaveTheFlow(t *testing.T) {
 		t.Errorf("heard %q", got)
 	}
 }
+
+// Limits let single datagrams pass by a delay or a blackhole.
+func TestLimitsOnDatagramsThatWait(t *testing.T) {
+	r := rule("b", fault.LinkEffect{Kind: fault.Blackhole})
+	r.When.Every = 2
+	p := newPost(t, 1, r)
+	if got := strings.Join(p.exchange(t, 5), ""); got != "024" {
+		t.Errorf("blackhole: heard %s", got)
+	}
+	r = rule("s", fault.LinkEffect{Kind: fault.Latency, Delay: time.Hour})
+	r.When.Nth = 1
+	p = newPost(t, 1, r)
+	if got := strings.Join(p.exchange(t, 3), ""); got != "120" {
+		t.Errorf("latency: heard %s", got)
+	}
+}
