@@ -160,9 +160,10 @@ type Process struct {
 	DropCaps bool
 	// KeepPrivileges lets set-user-id programs have their effect (no_new_privs stays unset). It needs CAP_SYS_ADMIN.
 	KeepPrivileges bool
-	// KeepSession leaves the program in the supervisor's session and process group, as a command at a
-	// terminal needs; otherwise it gets a session of its own.
-	KeepSession bool
+	// KeepGroup leaves the program in the supervisor's process group, as a command at a terminal needs;
+	// otherwise it gets a group of its own. The session stays: the scheduler treats sessions as rivals
+	// (autogroup), which doubles the round trip between two programs of one system.
+	KeepGroup bool
 	// OpenFiles is the soft limit on open files; 0 means the supervisor's, which Go has raised to the hard one.
 	OpenFiles uint64
 }

@@ -43,7 +43,7 @@ const (
 
 // stageNames name the steps in errors.
 func stageName(s uint32) string {
-	names := [...]string{"start", "watching the parent", "entering the network namespace", "starting a session",
+	names := [...]string{"start", "watching the parent", "entering the network namespace", "starting a process group",
 		"arranging descriptors", "closing descriptors", "changing directory", "setting limits",
 		"dropping capabilities", "giving up new privileges", "installing the filter", "running the program"}
 	if int(s) < len(names) {
@@ -64,7 +64,7 @@ type childArgs struct {
 	limit       *unix.Rlimit
 	filter      *unix.SockFprog
 	filterFlags uintptr
-	keepSession bool
+	keepGroup bool
 	dropCaps    bool
 	keepPrivs   bool
 	page        *page
@@ -119,7 +119,7 @@ const (
 	prAmbient = 0x2f
 )
 
-// prepare gives the child its place: parent, network, session, descriptors, directory.
+// prepare gives the child its place: parent, network, group, descriptors, directory.
 //
 //go:noinline
 //go:norace
@@ -137,8 +137,8 @@ func prepare(a *childArgs) (uint32, unix.Errno) {
 			return stageNetNS, e
 		}
 	}
-	if !a.keepSession {
-		if _, _, e := syscall.RawSyscall(unix.SYS_SETSID, 0, 0, 0); e != 0 {
+	if !a.keepGroup {
+		if _, _, e := syscall.RawSyscall(unix.SYS_SETPGID, 0, 0, 0); e != 0 {
 			return stageSession, e
 		}
 	}

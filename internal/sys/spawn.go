@@ -24,8 +24,8 @@ type Spawn struct {
 	Stdio [3]int
 	// NetNS is a network namespace to enter; -1 means none.
 	NetNS int
-	// KeepSession leaves the child in the caller's session and process group; otherwise it starts its own.
-	KeepSession bool
+	// KeepGroup leaves the child in the caller's process group; otherwise it gets its own.
+	KeepGroup bool
 	// DropCaps clears all sets of capabilities.
 	DropCaps bool
 	// KeepPrivileges leaves no_new_privs unset, for which a filter needs CAP_SYS_ADMIN.
@@ -104,7 +104,7 @@ func (s Spawn) Start(ctx context.Context) (*Child, error) {
 // arguments lays out everything that the child will read.
 func (s Spawn) arguments() (*childArgs, func(), error) {
 	a := &childArgs{stdio: s.Stdio, netns: s.NetNS, parent: uintptr(os.Getpid()), limit: s.Files,
-		keepSession: s.KeepSession, dropCaps: s.DropCaps, keepPrivs: s.KeepPrivileges}
+		keepGroup: s.KeepGroup, dropCaps: s.DropCaps, keepPrivs: s.KeepPrivileges}
 	var err error
 	if a.path, err = cString(s.Path); err != nil {
 		return nil, nil, fmt.Errorf("sys: path %q: %w", s.Path, err)

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -27,10 +28,11 @@ func launchCases() []testCase {
 		{"unknown call", testUnknownCall},
 		{"privileges", testPrivileges},
 		{"privileges kept", testPrivilegesKept},
-		{"own session", testSession},
+		{"own session", testGroup},
 		{"open files", testOpenFiles},
 		{"network namespace", testNetNS},
 		{"descriptors inside", testInside},
+		{"threads end", testThreadsEnd},
 	}
 }
 
@@ -157,19 +159,19 @@ func testPrivilegesKept(t *testing.T, b intercept.Backend) {
 	pr.expect("NoNewPrivs 0")
 }
 
-func testSession(t *testing.T, b intercept.Backend) {
+func testGroup(t *testing.T, b intercept.Backend) {
 	for _, keep := range []bool{false, true} {
-		p := target("status", "NSsid", "Pid")
-		p.KeepSession = keep
+		p := target("status", "NSpgid", "Pid")
+		p.KeepGroup = keep
 		pr := begin(t, b, p, mkdirs())
 		want := pr.s.Pid()
 		if keep {
-			want, _ = unix.Getsid(0)
+			want = unix.Getpgrp()
 		}
 		pr.serve(allow)
 		out, _ := pr.end()
-		if !strings.HasSuffix(out, fmt.Sprintf("NSsid %d", want)) {
-			t.Errorf("keep=%v: session %d expected in\n%s", keep, want, out)
+		if !strings.HasSuffix(out, fmt.Sprintf("NSpgid %d", want)) {
+			t.Errorf("keep=%v: group %d expected in\n%s", keep, want, out)
 		}
 	}
 }
@@ -244,4 +246,23 @@ func testInside(t *testing.T, b intercept.Backend) {
 	if _, err := p.s.Next(); !errors.Is(err, io.EOF) && !errors.Is(err, intercept.ErrClosed) {
 		t.Errorf("after the end: %v", err)
 	}
+}
+
+// testThreadsEnd ends threads of the supervisor, as code that enters namespaces does. The kernel's parent-death signal
+// means the thread that forked: the program must not die with a thread.
+func testThreadsEnd(t *testing.T, b intercept.Backend) {
+	p := begin(t, b, target("parallel", "/nowhere/d"), mkdirs())
+	var wg sync.WaitGroup
+	for range 100 {
+		wg.Go(runtime.LockOSThread)
+	}
+	wg.Wait()
+	c := p.next()
+	if _, err := p.in.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	p.line()
+	p.reply(c, deny(unix.EIO))
+	p.serve(allow)
+	p.expect("EIO")
 }

@@ -43,7 +43,7 @@ func (b backend) Start(ctx context.Context, p spec.Process, sub intercept.Subscr
 	s := sys.Spawn{
 		Path: p.Path, Args: p.Args, Env: p.Env, Dir: p.Dir,
 		Stdio: [3]int{p.Stdin, p.Stdout, p.Stderr}, NetNS: p.NetNS,
-		KeepSession: p.KeepSession, DropCaps: p.DropCaps, KeepPrivileges: p.KeepPrivileges,
+		KeepGroup: p.KeepGroup, DropCaps: p.DropCaps, KeepPrivileges: p.KeepPrivileges,
 		Filter: filter, ExecHeld: slices.Contains(sub.Calls, "execve"),
 	}
 	if b.options.WaitKillable {
