@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,12 +31,17 @@ func toyd(args []string) int {
 	}
 	var wg sync.WaitGroup
 	for _, port := range args {
+		port, echo := strings.CutSuffix(port, "/echo")
 		l, err := net.Listen("tcp", ":"+port)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
-		wg.Go(func() { d.accept(l) })
+		handle := d.lines
+		if echo {
+			handle = func(c net.Conn) { _, _ = io.Copy(c, c) }
+		}
+		wg.Go(func() { d.accept(l, handle) })
 	}
 	wg.Wait()
 	return 0
@@ -46,7 +52,7 @@ type toy struct {
 	conns map[string]net.Conn
 }
 
-func (d *toy) accept(l net.Listener) {
+func (d *toy) accept(l net.Listener, handle func(net.Conn)) {
 	for {
 		c, err := l.Accept()
 		if err != nil {
@@ -54,12 +60,16 @@ func (d *toy) accept(l net.Listener) {
 		}
 		go func() {
 			defer c.Close()
-			in := bufio.NewScanner(c)
-			in.Buffer(nil, 16<<20)
-			for in.Scan() {
-				fmt.Fprintln(c, d.do(strings.Fields(in.Text())))
-			}
+			handle(c)
 		}()
+	}
+}
+
+func (d *toy) lines(c net.Conn) {
+	in := bufio.NewScanner(c)
+	in.Buffer(nil, 16<<20)
+	for in.Scan() {
+		fmt.Fprintln(c, d.do(strings.Fields(in.Text())))
 	}
 }
 
@@ -76,6 +86,7 @@ func (d *toy) do(f []string) string {
 		"exit":  func(a []string) (string, error) { n, _ := strconv.Atoi(a[0]); os.Exit(n); return "", nil },
 		"open":  d.open,
 		"say":   d.say,
+		"rtt":   func(a []string) (string, error) { n, err := roundTrips(a[0], a[1]); return n, err },
 		"blob":  func(a []string) (string, error) { n, err := strconv.Atoi(a[0]); return strings.Repeat("x", n), err },
 		"names": func([]string) (string, error) { h, err := os.ReadFile("/etc/hosts"); return strings.Join(strings.Fields(string(h)), " "), err },
 	}
@@ -174,4 +185,32 @@ func reason(err error) string {
 		return "TIMEOUT"
 	}
 	return err.Error()
+}
+
+// roundTrips HOST:PORT COUNT measures round trips of 64 bytes on one connection and returns their
+// median in nanoseconds.
+func roundTrips(address, count string) (string, error) {
+	n, err := strconv.Atoi(count)
+	if err != nil {
+		return "", err
+	}
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	var times []time.Duration
+	buf := make([]byte, 64)
+	for range n {
+		start := time.Now()
+		if _, err := c.Write(buf); err != nil {
+			return "", err
+		}
+		if _, err := io.ReadFull(c, buf); err != nil {
+			return "", err
+		}
+		times = append(times, time.Since(start))
+	}
+	slices.Sort(times)
+	return strconv.FormatInt(int64(times[len(times)/2]), 10), nil
 }

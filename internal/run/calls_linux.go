@@ -137,6 +137,10 @@ const holdCheck = 50 * time.Millisecond
 // what the program does next could stand in the log before its cause.
 func (s *service) carryOut(session intercept.Session, c intercept.Call, call inject.Call, d inject.Decision, held time.Duration) {
 	if d.Rule == "" {
+		if !session.Alive(c.ID) {
+			s.l.system.inject.Undelivered(call, d, held)
+			return
+		}
 		s.proceed(session, c)
 		return
 	}

@@ -121,7 +121,6 @@ type outcome struct {
 	// expected and expect tell that an expectation ran and what it said.
 	expected bool
 	expect   error
-	asserted bool
 	// reasons are known beside what the body did: why services did not start.
 	reasons []verdict.Reason
 }

@@ -64,7 +64,7 @@ type childArgs struct {
 	limit       *unix.Rlimit
 	filter      *unix.SockFprog
 	filterFlags uintptr
-	keepGroup bool
+	keepGroup   bool
 	dropCaps    bool
 	keepPrivs   bool
 	page        *page
