@@ -124,7 +124,7 @@ func splitHint(msg string) (message, near string) {
 func (ld *loader) run(e *env, name string, fn starlark.Callable, args ...starlark.Value) (starlark.Value, error) {
 	thread := &starlark.Thread{Name: name, Print: note}
 	if e.when == bind.InProperty {
-		thread.SetMaxExecutionSteps(defaultMaxSteps)
+		thread.SetMaxExecutionSteps(ld.steps())
 		thread.OnMaxSteps = func(t *starlark.Thread) { t.Cancel("the property does not come to an end here") }
 	}
 	e.loader = ld

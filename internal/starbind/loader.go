@@ -33,7 +33,7 @@ type Loader struct {
 	Protocols []protocol.Info
 	// Print receives what print() says at the top level of a spec; nil means standard error.
 	Print func(position, message string)
-	// MaxSteps bounds the work of each file's top level; 0 means 50 million steps.
+	// MaxSteps bounds the work of each file's top level, and of each call of a property; 0 means 50 million steps.
 	MaxSteps uint64
 }
 
@@ -181,6 +181,14 @@ func (ld *loader) execute(ctx context.Context, m *module, rel string) (starlark.
 	return globals, err
 }
 
+// steps bounds the work of the top level, and of each call of a property.
+func (ld *loader) steps() uint64 {
+	if ld.MaxSteps == 0 {
+		return defaultMaxSteps
+	}
+	return ld.MaxSteps
+}
+
 // parseOptions is the dialect.
 func parseOptions() *syntax.FileOptions {
 	return &syntax.FileOptions{Set: true, While: true, TopLevelControl: true, GlobalReassign: true}
@@ -204,10 +212,7 @@ func (ld *loader) thread(ctx context.Context, rel string) *starlark.Thread {
 		}
 		return ld.module(ctx, target)
 	}
-	steps := ld.MaxSteps
-	if steps == 0 {
-		steps = defaultMaxSteps
-	}
+	steps := ld.steps()
 	thread.SetMaxExecutionSteps(steps)
 	thread.OnMaxSteps = func(t *starlark.Thread) {
 		t.Cancel(fmt.Sprintf("stopped after %d steps: the top level does not come to an end here", steps))

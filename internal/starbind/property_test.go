@@ -105,6 +105,33 @@ monitor("m", on = match.event(type = "stdout"), state_init = [], update = grow, 
 	}
 }
 
+func TestMonitorNextStateIsFrozen(t *testing.T) {
+	s := loadText(t, `
+def grow(e, s):
+    if s == None: return []
+    s.append(e)
+    return s
+monitor("m", on = match.event(type = "stdout"), update = grow, check = lambda e, s: True)
+`)
+	at, _, err := feed(t, s.Monitors[0], trace("a", 1.0, 2.0))
+	if got := errorText(err); at != 2 || got != "script main.star:4:5: append: cannot append to frozen list" {
+		t.Errorf("got %d, %s", at, got)
+	}
+}
+
+func TestEndlessProperty(t *testing.T) {
+	dir := write(t, map[string]string{"main.star": "def f(e):\n    while True: pass\nmonitor(\"m\", on = f)\n"})
+	s, err := Loader{MaxSteps: 10_000}.Load(t.Context(), filepath.Join(dir, "main.star"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = feed(t, s.Monitors[0], trace("a", 1.0))
+	var e *ScriptError
+	if !errors.As(err, &e) || e.Message != "the property does not come to an end here" {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestPropertiesHaveNoWorld(t *testing.T) {
 	s := loadText(t, `
 api = service("api", interface("http", "http", 80), binary = "prog")

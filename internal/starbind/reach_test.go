@@ -25,6 +25,10 @@ def helper(svc): fault(svc, unlink = deny("EIO"), run = nothing)
 def make(svc):
     def body(): fault(svc, listen = deny("EIO"), run = nothing)
     return body
+def keeps(g):
+    def inner(f = g): f(db, write = deny("EIO"), run = nothing)
+    return inner
+kept = keeps(fault)
 def by_default(f = fault): f(db, write = deny("EIO"), run = nothing)
 def with_assumption(a): fault(a, run = nothing)
 def with_kwargs(**kw): fault(db, run = nothing, **kw)
@@ -78,6 +82,7 @@ func TestReach(t *testing.T) {
 		{"alias that is passed on", "f = fault\n    hurt_any(db, f)", `everything`},
 		{"builtin in a list", `[fault][0](db, close = deny("EIO"), run = nothing)`, `everything`},
 		{"builtin as default", `by_default()`, `everything`},
+		{"builtin as default of a closure", `kept()`, `everything`},
 		{"builtin returned by a load()ed function", `lib_fault()(db, close = deny("EIO"))`, `everything`},
 		{"builtin by getattr", `getattr(struct(f = fault), "f")(db, close = deny("EIO"), run = nothing)`, `everything`},
 		{"keywords of a global dict", `fault(db, run = nothing, **WRITES)`, `db: close ` + writes},
@@ -116,10 +121,12 @@ func TestReachOfClosuresAndExpectations(t *testing.T) {
 scenario(make(db), name = "closure")
 scenario(nothing, expect = lambda r: fault(db, close = deny("EIO"), run = nothing))
 fault_matrix(scenarios = [nothing], faults = [disk], overrides = {(nothing, disk): lambda r: helper(db)})
+third = scenario(lambda: None, name = "third")
+fault_matrix(scenarios = [third], faults = [disk], default_expect = lambda r: fault(db, fork = deny("EAGAIN"), run = nothing))
 `
 	dir := write(t, map[string]string{"main.star": main, "lib/faults.star": reachLibrary, "lib/deep.star": reachDeep})
 	s := mustLoad(t, filepath.Join(dir, "main.star"))
-	for i, want := range []string{"db: listen", "*: rmdir unlink unlinkat|db: close"} {
+	for i, want := range []string{"db: listen", "*: rmdir unlink unlinkat|db: close", "db: clone clone3 fork vfork"} {
 		if got := scopeText(s.Scenarios[i].MayInject); got != want {
 			t.Errorf("%s: got %s, want %s", s.Scenarios[i].Name, got, want)
 		}
