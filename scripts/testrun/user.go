@@ -124,7 +124,7 @@ func copyTree(from, to string) error {
 		case d.IsDir() && slices.Contains([]string{".git", ".squall", "node_modules"}, d.Name()):
 			return fs.SkipDir
 		case d.IsDir():
-			return os.MkdirAll(target, 0o755)
+			return makeDir(target, d)
 		case d.Type()&fs.ModeSymlink != 0:
 			link, err := os.Readlink(p)
 			if err != nil {
@@ -136,6 +136,18 @@ func copyTree(from, to string) error {
 		}
 		return copyFile(p, target, d)
 	})
+}
+
+// makeDir makes a directory with the permissions of another: PostgreSQL insists on those of its data.
+func makeDir(target string, like fs.DirEntry) error {
+	info, err := like.Info()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(target, 0o755); err != nil {
+		return err
+	}
+	return os.Chmod(target, info.Mode().Perm())
 }
 
 func copyFile(from, to string, d fs.DirEntry) error {

@@ -119,6 +119,10 @@ func serve(from, data string) error {
 	if err := copyTree(from, data); err != nil {
 		return err
 	}
+	// PostgreSQL insists on it, whatever became of the template on its way.
+	if err := os.Chmod(data, 0o700); err != nil {
+		return err
+	}
 	owner, err := ordinary()
 	if err != nil {
 		return err
