@@ -181,6 +181,9 @@ func (r *Reader) eachEvent(f *zip.File, leaf string, fn func(event.Event) error)
 	for lines.Scan() {
 		n++
 		e, err := decodeEvent(lines.Bytes())
+		if limited.N == 0 {
+			break
+		}
 		if err != nil {
 			return &InvalidError{f.Name, fmt.Errorf("event %d: %w", n, err)}
 		}
