@@ -86,7 +86,7 @@ func (c *reportCmd) Run(e *env) error {
 			return err
 		}
 		defer r.Close()
-		return html(e.stdout, r)
+		return report.HTML(e.stdout, r)
 	}
 	if err := writeReport(c.Bundle, out); err != nil {
 		return err
@@ -104,7 +104,7 @@ func writeReport(from, to string) error {
 		return err
 	}
 	defer r.Close()
-	return toFile(to, os.Stdout, func(w io.Writer) error { return html(w, r) })
+	return toFile(to, os.Stdout, func(w io.Writer) error { return report.HTML(w, r) })
 }
 
 type diffCmd struct {
