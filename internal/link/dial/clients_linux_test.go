@@ -319,3 +319,23 @@ func TestPsql(t *testing.T) {
 		})
 	}
 }
+
+// Both the asking and the answering program are supervised: an answer has an address too.
+func TestClientsDatagram(t *testing.T) {
+	python := installed(t, "/usr/bin/python3")
+	script := testdata(t, "udp.py")
+	for _, touched := range []bool{false, true} {
+		s := newSystem(t, touched)
+		stop := s.start("db", python, "-I", script, "serve", "5432")
+		until(t, "the server to be there", func() bool { v4, _ := s.ns["db"].Bound(5432); return v4 })
+		for _, manner := range []string{"sendto", "sendmsg", "connect"} {
+			for _, host := range []string{"127.77.0.2", "127.0.0.1"} {
+				out, errs := s.run("api", python, "-I", script, "ask", host, "5432", manner)
+				if want := "re: one 5432 re: two 5432"; strings.TrimSpace(out) != want {
+					t.Errorf("touched %v, %s, %s: %q, want %q; %s", touched, host, manner, out, want, errs)
+				}
+			}
+		}
+		stop()
+	}
+}

@@ -3,6 +3,7 @@ package dial
 import (
 	"fmt"
 	"net/netip"
+	"os"
 	"sync"
 	"testing"
 
@@ -359,6 +360,30 @@ func TestConnectMany(t *testing.T) {
 		all.Wait()
 		until(t, "the table to be empty", func() bool { return !mediated || s.d.table.size() == 0 })
 	}
+}
+
+// Data in the SYN has no meaning through a relay, so the option does nothing.
+func TestFastOpenCleared(t *testing.T) {
+	ways(t, func(t *testing.T, s *system, flags int) {
+		var err error
+		s.ns["api"].do(func() {
+			// For clients, and without a cookie: so the first connect is a fast one already.
+			err = os.WriteFile("/proc/sys/net/ipv4/tcp_fastopen", []byte("5"), 0)
+		})
+		if err != nil {
+			t.Skip("cannot turn fast open on here: ", err)
+		}
+		accepted := s.serve("db", "tcp4", "0.0.0.0:5432")
+		p := s.program("api", unix.AF_INET, flags)
+		if err := unix.SetsockoptInt(p.fd, unix.IPPROTO_TCP, unix.TCP_FASTOPEN_CONNECT, 1); err != nil {
+			t.Fatal(err)
+		}
+		if errno := p.done(p.connect("127.77.0.2:5432"), flags); errno != 0 {
+			t.Fatal(errno)
+		}
+		p.accepted(accepted)
+		p.echo("hello")
+	})
 }
 
 func BenchmarkConnect(b *testing.B) {

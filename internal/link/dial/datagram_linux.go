@@ -1,6 +1,7 @@
 package dial
 
 import (
+	"encoding/binary"
 	"net/netip"
 
 	"golang.org/x/sys/unix"
@@ -23,28 +24,8 @@ type Datagram struct {
 func (d *Dialer) Send(g Datagram) Result {
 	defer closeAll(g.Socket)
 	c := &call{Request: Request{Client: g.Client, Socket: g.Socket, Addr: g.Addr}, own: d.spaces[g.Client]}
-	var err error
-	if c.addr, err = ParseAddr(c.Addr); err != nil {
-		return native()
-	}
-	if c.addr.Family == familyUnspec && len(c.Addr) >= 16 {
-		// The kernel takes it for AF_INET here.
-		raw := append([]byte{familyINET, 0}, c.Addr[2:]...)
-		if c.addr, err = ParseAddr(raw); err != nil {
-			return native()
-		}
-	}
-	if c.socket, err = examine(c.Socket); err != nil || c.own == nil || !c.socket.internet() {
-		return native()
-	}
-	if c.socket.typ == unix.SOCK_STREAM && g.Flags&unix.MSG_FASTOPEN != 0 {
-		return answer(unix.EOPNOTSUPP)
-	}
-	if !c.udp() {
-		return native()
-	}
-	if c.home = d.homeOf(c); c.home == nil {
-		return answer(unix.ENETUNREACH)
+	if res, decided := d.sender(c, g.Flags); decided {
+		return res
 	}
 	c.route = d.resolver.Resolve(c.Client, c.addr, false, d.ownDatagram(c))
 	switch c.route.Action {
@@ -64,6 +45,32 @@ func (d *Dialer) Send(g Datagram) Result {
 		return answer(unix.Errno(c.route.Errno))
 	}
 	return native()
+}
+
+// sender finds out about the socket and the address of a datagram. It returns true where that decides.
+func (d *Dialer) sender(c *call, flags int) (Result, bool) {
+	raw := c.Addr
+	if len(raw) >= 16 && raw[0] == familyUnspec && raw[1] == 0 {
+		// The kernel takes that family for AF_INET here.
+		raw = append(binary.NativeEndian.AppendUint16(nil, familyINET), raw[2:]...)
+	}
+	var err error
+	if c.addr, err = ParseAddr(raw); err != nil {
+		return native(), true
+	}
+	if c.socket, err = examine(c.Socket); err != nil || c.own == nil || !c.socket.internet() {
+		return native(), true
+	}
+	if c.socket.typ == unix.SOCK_STREAM && flags&unix.MSG_FASTOPEN != 0 {
+		return answer(unix.EOPNOTSUPP), true
+	}
+	if !c.udp() {
+		return native(), true
+	}
+	if c.home = d.homeOf(c); c.home == nil {
+		return answer(unix.ENETUNREACH), true
+	}
+	return Result{}, false
 }
 
 // Bind is asked when a program binds a datagram socket, of which socket is a duplicate that stays the

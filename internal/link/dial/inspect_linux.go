@@ -18,23 +18,32 @@ func Polled(pid, fd int) bool {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return false
 	}
-	dir := fmt.Sprintf("/proc/%d/fd", pid)
-	entries, err := os.ReadDir(dir)
+	dir, err := unix.Open(fmt.Sprintf("/proc/%d/fd", pid), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return false
 	}
-	for _, e := range entries {
-		link, err := os.Readlink(dir + "/" + e.Name())
-		if err != nil || link != "anon_inode:[eventpoll]" {
-			continue
+	defer closeAll(dir)
+	buf, link := make([]byte, 8192), make([]byte, len(eventPoll)+1)
+	for {
+		n, err := unix.ReadDirent(dir, buf)
+		if err != nil || n <= 0 {
+			return false
 		}
-		info, err := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%s", pid, e.Name()))
-		if err == nil && watches(info, st.Ino) {
-			return true
+		_, _, names := unix.ParseDirent(buf[:n], -1, nil)
+		for _, name := range names {
+			if n, err := unix.Readlinkat(dir, name, link); err != nil || string(link[:n]) != eventPoll {
+				continue
+			}
+			info, err := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%s", pid, name))
+			if err == nil && watches(info, st.Ino) {
+				return true
+			}
 		}
 	}
-	return false
 }
+
+// eventPoll is what the link of an epoll descriptor says in procfs.
+const eventPoll = "anon_inode:[eventpoll]"
 
 // watches reads the fdinfo of an epoll descriptor: a line "tfd: 5 events: 19 data: ... ino:1f2 sdev:8"
 // for each member, with the inode's number in hexadecimal.
