@@ -322,7 +322,9 @@ func TestHostileEventLogs(t *testing.T) {
 // An event log of a few kilobytes that unpacks to gigabytes must end at the limit, whether it says
 // its size, in one frame, or hides it in many.
 func TestEventBombEnds(t *testing.T) {
-	line := func(seq string) string { return `{"seq":` + seq + `,"service":"` + strings.Repeat("a", 600<<10) + "\"}\n" }
+	line := func(seq string) string {
+		return `{"seq":` + seq + `,"service":"` + strings.Repeat("a", 600<<10) + "\"}\n"
+	}
 	for name, body := range map[string][]byte{
 		"one frame":   pack(t, line("1")+line("2")+line("3")),
 		"many frames": slices.Concat(pack(t, line("1")), pack(t, line("2")), pack(t, line("3"))),
