@@ -60,7 +60,7 @@ func TestSummary(t *testing.T) {
 			[]string{"a_test.go:3: wrong", "FAIL    p", "0 passed, 1 failed, 0 skipped"}, false, false},
 		"failed below another": {[]string{"run p A\nrun p A/x\nfail p A/x\nfail p A\nfail p"},
 			[]string{"0 passed, 1 failed, 0 skipped"}, false, false},
-		"crashed":       {[]string{fine, "output q - panic: no\nfail q"}, []string{"panic: no", "3 passed, 1 failed"}, false, false},
+		"crashed": {[]string{fine, "output q - panic: no\nfail q"}, []string{"panic: no", "3 passed, 1 failed"}, false, false},
 		"by design": {[]string{fine, "skip github.com/squallhq/squall/bundle TestWriteUntilKilled"},
 			[]string{"3 passed, 0 failed, 0 skipped"}, true, true},
 		"nothing there": {nil, []string{"0 passed, 0 failed, 0 skipped"}, false, false},
