@@ -278,6 +278,9 @@ func (r *Redactor) walk(v reflect.Value) {
 // SecretName reports whether a variable, option or field of that name holds a secret.
 func SecretName(name string) bool {
 	words := nameWords(name)
+	if len(words) == 1 && words[0] == "pwd" {
+		return false // the shell's working directory
+	}
 	for i, w := range words {
 		switch w {
 		case "password", "passwd", "pwd", "passphrase", "pass", "secret", "secrets", "token", "apikey",

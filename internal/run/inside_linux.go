@@ -42,8 +42,9 @@ func Inside(loader spec.Loader) (code int, ok bool) {
 func inside(in *launch.Inside, loader spec.Loader) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	// Programs of the leaf may signal their whole world; its supervisor stays.
-	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE)
+	// Programs of the leaf may signal their whole world; its supervisor stays. The signals are caught and
+	// not ignored, since what is ignored here would be ignored by every program that starts here.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
 	var job Job
 	if err := json.NewDecoder(in.Control).Decode(&job); err != nil {
 		return fmt.Errorf("run: read the job: %w", err)
