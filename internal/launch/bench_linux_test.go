@@ -28,16 +28,6 @@ func BenchmarkSetup(b *testing.B) {
 		}
 	}
 	for k, v := range sum {
-		b.ReportMetric(v/float64(b.N), k2unit(k))
+		b.ReportMetric(v/float64(b.N), k+"-ms")
 	}
-}
-
-func k2unit(k string) string {
-	out := []byte(k + "-ms")
-	for i, c := range out {
-		if c == ' ' {
-			out[i] = '_'
-		}
-	}
-	return string(out)
 }

@@ -113,7 +113,7 @@ func closeOnExec() error {
 }
 
 // dropAmbient makes programs start without the supervisor's capabilities. With cgo (test binaries
-// only) the call for all threads does not exist; who forks programs clears them again anyway.
+// only) the call for all threads does not exist; a Network's thread clears its own again anyway.
 func dropAmbient() error {
 	_, _, errno := syscall.AllThreadsSyscall6(unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0, 0)
 	if errno != 0 && errno != syscall.ENOTSUP {

@@ -27,6 +27,11 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if spec, ok := os.LookupEnv(outerVariable); ok {
+		_ = os.Unsetenv(outerVariable)
+		mode, tag, _ := strings.Cut(spec, ",")
+		fatal(outer(Mode(mode), tag))
+	}
 	os.Exit(m.Run())
 }
 
@@ -38,7 +43,6 @@ type reply struct {
 	Err    string
 }
 
-// needNamespaces skips where the machine refuses what the test is about.
 func launcher(t testing.TB) *Launcher {
 	t.Helper()
 	l, err := NewLauncher()
@@ -109,12 +113,14 @@ func run(r *Reaper, n *Network, name string, args ...string) (string, Exit, erro
 		})
 		return err
 	}
-	if n != nil {
-		err = n.Do(spawn)
-	} else {
-		err = spawn()
+	if n == nil {
+		n = &Network{shared: true}
+		if n.thread, err = startThread(n.setup); err != nil {
+			return "", Exit{}, err
+		}
+		defer n.Close()
 	}
-	if err != nil {
+	if err := n.Do(spawn); err != nil {
 		return "", Exit{}, err
 	}
 	e := <-exited

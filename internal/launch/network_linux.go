@@ -41,6 +41,10 @@ func (in *Inside) NewNetwork(name string) (*Network, error) {
 
 // setup runs on the network's thread.
 func (n *Network) setup() (err error) {
+	// Programs forked by this thread start without the supervisor's capabilities.
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+		return fmt.Errorf("ambient capabilities: %w", err)
+	}
 	if !n.shared {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return fmt.Errorf("%w: new network namespace: %w", ErrNoNamespaces, err)
@@ -80,7 +84,18 @@ func loopbackUp() error {
 		return err
 	}
 	r.SetUint16(unix.IFF_UP | unix.IFF_RUNNING | unix.IFF_LOOPBACK)
-	return unix.IoctlIfreq(s, unix.SIOCSIFFLAGS, r)
+	if err := unix.IoctlIfreq(s, unix.SIOCSIFFLAGS, r); err != nil {
+		return err
+	}
+	// glibc's getaddrinfo answers no IPv4 address to a caller with AI_ADDRCONFIG where the machine
+	// has none but 127.0.0.1: a second one satisfies it.
+	if r, err = unix.NewIfreq("lo:1"); err != nil {
+		return err
+	}
+	if err := r.SetInet4Addr([]byte{127, 77, 255, 254}); err != nil {
+		return err
+	}
+	return unix.IoctlIfreq(s, unix.SIOCSIFADDR, r)
 }
 
 // Name is what NewNetwork was given.

@@ -13,6 +13,7 @@ import (
 // process is what /proc/PID/stat says of one.
 type process struct {
 	pid, parent, group, session int
+	threads                     int
 	state                       byte
 	start                       string
 }
@@ -40,7 +41,7 @@ func parseStat(b []byte) (process, error) {
 	for _, n := range []struct {
 		to   *int
 		from []byte
-	}{{&p.pid, bytes.TrimSpace(b[:open])}, {&p.parent, f[1]}, {&p.group, f[2]}, {&p.session, f[3]}} {
+	}{{&p.pid, bytes.TrimSpace(b[:open])}, {&p.parent, f[1]}, {&p.group, f[2]}, {&p.session, f[3]}, {&p.threads, f[17]}} {
 		var e error
 		*n.to, e = strconv.Atoi(string(n.from))
 		err = errors.Join(err, e)
@@ -75,7 +76,12 @@ func readProcesses() ([]process, error) {
 	return out, nil
 }
 
-// descendants returns those of root, itself not included, zombies neither.
+// alive reports whether the process runs: a leader may have ended before its other threads.
+func (p process) alive() bool {
+	return p.state != 'Z' && p.state != 'X' || p.threads > 1
+}
+
+// descendants returns those of root, itself not included.
 func descendants(all []process, root int) []process {
 	children := make(map[int][]process)
 	for _, p := range all {
@@ -88,9 +94,7 @@ func descendants(all []process, root int) []process {
 		queue = queue[1:]
 		for _, p := range next {
 			queue = append(queue, p.pid)
-			if p.state != 'Z' && p.state != 'X' {
-				out = append(out, p)
-			}
+			out = append(out, p)
 		}
 	}
 	return out

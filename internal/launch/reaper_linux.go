@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -208,18 +209,17 @@ func (r *Reaper) Stop(ctx context.Context, clock vtime.Clock, pid int, n *Networ
 // killService kills what belongs to the service: whoever is in its network or, in the machine's
 // network, in the session or group of its first process or descends from it.
 func (r *Reaper) killService(pid int, n *Network) error {
-	for {
+	err := r.killUntil(context.Background(), func() (bool, error) {
 		members, err := serviceProcesses(pid, n)
-		if err != nil {
-			return fmt.Errorf("launch: stop %d: %w", pid, err)
-		}
-		if len(members) == 0 {
-			return nil
-		}
 		for _, p := range members {
 			_ = p.kill(unix.SIGKILL) // the next round sees whether it worked
 		}
+		return len(members) == 0, err
+	})
+	if err != nil {
+		return fmt.Errorf("launch: stop %d: %w", pid, err)
 	}
+	return nil
 }
 
 func serviceProcesses(pid int, n *Network) ([]process, error) {
@@ -228,17 +228,16 @@ func serviceProcesses(pid int, n *Network) ([]process, error) {
 		return nil, err
 	}
 	var out []process
+	owned := n != nil && !n.shared
+	family := descendants(all, pid)
 	for _, p := range descendants(all, os.Getpid()) {
-		if n != nil && !n.shared {
-			if p.inNetwork(n.inode) {
-				out = append(out, p)
-			}
-		} else if p.pid == pid || p.group == pid || p.session == pid {
+		member := p.pid == pid || p.group == pid || p.session == pid || slices.Contains(family, p)
+		if owned {
+			member = p.inNetwork(n.inode)
+		}
+		if member && p.alive() {
 			out = append(out, p)
 		}
-	}
-	if n == nil || n.shared {
-		out = append(out, descendants(all, pid)...)
 	}
 	return out, nil
 }
@@ -246,42 +245,38 @@ func serviceProcesses(pid int, n *Network) ([]process, error) {
 // KillAll kills every process of the world but this one and returns when all have been reaped. The
 // caller no longer forks.
 func (r *Reaper) KillAll(ctx context.Context) error {
-	for {
+	err := r.killUntil(ctx, func() (bool, error) {
 		r.mu.Lock()
-		changed := r.changed
+		empty := r.empty
 		r.mu.Unlock()
-		if err := killOthers(); err != nil {
-			return fmt.Errorf("launch: kill all: %w", err)
+		if empty {
+			return true, nil
 		}
-		select { // a round now, since nothing may be left that sends a signal
-		case r.wake <- struct{}{}:
-		default:
+		return false, killOthers()
+	})
+	if err != nil {
+		return fmt.Errorf("launch: kill all: %w", err)
+	}
+	return nil
+}
+
+// killUntil calls kill after each round in which something may have ended, until it says that nothing
+// is left. A process that was born too late to be seen by one call is seen by the next: its parent
+// was seen and killed, and the last one of such a family ends as a child of this process.
+func (r *Reaper) killUntil(ctx context.Context, kill func() (done bool, err error)) error {
+	for {
+		r.round()
+		r.mu.Lock()
+		changed := r.changed // taken before kill looks, so that no end after it is missed
+		r.mu.Unlock()
+		if done, err := kill(); done || err != nil {
+			return err
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("launch: kill all: %w", ctx.Err())
+			return ctx.Err()
 		}
-		if done, next := r.state(); done {
-			return nil
-		} else if err := wait(ctx, next); err != nil {
-			return fmt.Errorf("launch: kill all: %w", err)
-		}
-	}
-}
-
-func (r *Reaper) state() (empty bool, changed <-chan struct{}) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.empty, r.changed
-}
-
-func wait(ctx context.Context, c <-chan struct{}) error {
-	select {
-	case <-c:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 

@@ -251,12 +251,12 @@ func (w *World) Wait() (Exit, error) {
 // end begins the end of everything in the world.
 func (w *World) end() {
 	w.once.Do(func() {
-		// The guard of a shared world kills all descendants when its lifeline breaks; killing the
-		// guard itself would leave them.
-		_ = w.lifeline.Close()
 		if w.mode == ModeNamespaces {
 			_ = w.process.Kill()
 		}
+		// The guard of a shared world kills all descendants when its lifeline breaks; killing the
+		// guard itself would leave them.
+		_ = w.lifeline.Close()
 	})
 }
 
