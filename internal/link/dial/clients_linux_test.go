@@ -71,7 +71,8 @@ func testdata(t *testing.T, name string) string {
 	return path
 }
 
-// goClient builds the client in Go, once, where a toolchain is at hand.
+// goClient builds the client in Go where a toolchain is at hand. Where there is none, such as in a run as
+// another user, SQUALL_GO_CLIENT may name a built one.
 func goClient(t *testing.T) string {
 	t.Helper()
 	if path := os.Getenv("SQUALL_GO_CLIENT"); path != "" {
@@ -81,13 +82,12 @@ func goClient(t *testing.T) string {
 	if err != nil {
 		t.Skip("no Go toolchain here to build the client")
 	}
-	path := filepath.Join(os.TempDir(), "squall-go-client-"+strconv.Itoa(os.Getpid()))
+	path := filepath.Join(t.TempDir(), "client")
 	build := exec.Command(tool, "build", "-o", path, testdata(t, "client.go"))
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Skipf("cannot build the client in Go: %v: %s", err, out)
 	}
-	t.Setenv("SQUALL_GO_CLIENT", path)
 	return path
 }
 
