@@ -90,8 +90,6 @@ type Scenario struct {
 	Body Body
 	// MayInject is everything that the body can reach, found before any program starts.
 	MayInject []Scope
-	// Asserts tells that the body can reach an assertion of its own.
-	Asserts bool
 	// Monitors and Temporal hold in this scenario's leaves.
 	Monitors []*property.Monitor
 	Temporal []*property.Temporal

@@ -72,6 +72,16 @@ func New(p Properties) *Evaluator {
 	return v
 }
 
+// Add takes a property in mid-run. It sees the events that are fed from now on, as if the body began
+// here; one with a window looks for its opening from here.
+func (v *Evaluator) Add(t *property.Temporal) error {
+	if v.ended {
+		return fmt.Errorf("check: %s: the body has ended", t.Name)
+	}
+	v.checks = append(v.checks, &temporal{Temporal: t, open: t.Window == nil || t.Window.From == nil})
+	return nil
+}
+
 // Feed shows the next events to the properties and returns the violations that they decide, in the
 // order of their witnesses.
 func (v *Evaluator) Feed(events ...event.Event) []verdict.Reason {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/squallhq/squall/bundle"
@@ -37,6 +38,7 @@ type leaf struct {
 	props    *check.Evaluator
 	judged   int64 // Seq of the last event that props has seen
 	decided  error // set once a property is violated
+	asserted atomic.Bool
 	choices  []bundle.ChoiceRecord
 	clients  map[string]protocol.Client
 	phases   map[string]time.Duration

@@ -132,7 +132,7 @@ func (l *leaf) done(end outcome, duration time.Duration) Done {
 		})
 	}
 	in := check.Input{
-		Ending: end.Ending, Expected: end.expected, Expect: end.expect, Asserted: l.plan.Scenario.Asserts,
+		Ending: end.Ending, Expected: end.expected, Expect: end.expect, Asserted: l.asserted.Load(),
 		Reasons: slices.Concat(end.reasons, reasons), Warnings: warnings, Records: records, Events: l.log.All(),
 	}
 	rules := l.faults.records()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/squallhq/squall/event"
 	"github.com/squallhq/squall/internal/vtime"
+	"github.com/squallhq/squall/property"
 )
 
 // view is the log as the body sees it. Each wait lets the properties see what has come, so that a
@@ -17,12 +18,26 @@ type view struct {
 	check func() error
 	// drain brings into the log what the observers still hold.
 	drain func()
-	baton *baton
+	// asserted notes an assertion, add takes a property in mid-run.
+	asserted func()
+	add      func(*property.Temporal) error
+	baton    *baton
 }
 
 func (v view) All() []event.Event {
 	v.drain()
 	return v.log.All()
+}
+
+// Asserted tells that the body has made an assertion of its own.
+func (v view) Asserted() { v.asserted() }
+
+// Property adds a property that sees what comes from here on.
+func (v view) Property(t *property.Temporal) error {
+	if err := v.check(); err != nil {
+		return err
+	}
+	return v.add(t)
 }
 
 func (v view) Note(message string) {

@@ -10,6 +10,7 @@ import (
 	"github.com/squallhq/squall/event"
 	"github.com/squallhq/squall/fault"
 	"github.com/squallhq/squall/internal/vtime"
+	"github.com/squallhq/squall/property"
 	"github.com/squallhq/squall/spec"
 	"github.com/squallhq/squall/verdict"
 )
@@ -108,7 +109,11 @@ func (w *world) Choose(name string, n int) (int, error) {
 }
 
 func (w *world) Events() spec.View {
-	return view{log: w.l.log, clock: w.l.clock, check: w.l.violated, drain: w.l.drain, baton: w.baton}
+	return view{
+		log: w.l.log, clock: w.l.clock, check: w.l.violated, drain: w.l.drain, baton: w.baton,
+		asserted: func() { w.l.asserted.Store(true) },
+		add:      func(t *property.Temporal) error { return w.l.props.Add(t) },
+	}
 }
 
 func (w *world) Sleep(ctx context.Context, d time.Duration) error {

@@ -165,7 +165,18 @@ func (c *call) violation(format string, args ...any) error {
 	return &property.Violation{Message: fmt.Sprintf(format, args...), Position: c.Site.Start().String()}
 }
 
+// asserted tells the world that the body makes an assertion, where it wants to know.
+func (c *call) asserted() {
+	if c.env.world == nil {
+		return
+	}
+	if v, ok := c.env.world.Events().(interface{ Asserted() }); ok {
+		v.Asserted()
+	}
+}
+
 func assertTrue(c *call) (starlark.Value, error) {
+	c.asserted()
 	if cond, _ := c.Args["cond"].(starlark.Value); cond.Truth() {
 		return starlark.None, nil
 	}
@@ -177,6 +188,7 @@ func assertTrue(c *call) (starlark.Value, error) {
 }
 
 func assertEqual(c *call) (starlark.Value, error) {
+	c.asserted()
 	a, b := c.Args["a"].(starlark.Value), c.Args["b"].(starlark.Value)
 	same, err := starlark.EqualDepth(a, b, 100)
 	if err != nil {
@@ -193,6 +205,7 @@ func assertEqual(c *call) (starlark.Value, error) {
 }
 
 func assertEvents(c *call, wanted bool) (starlark.Value, error) {
+	c.asserted()
 	found, err := c.filtered(1)
 	if err != nil {
 		return nil, err
