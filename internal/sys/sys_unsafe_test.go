@@ -63,9 +63,9 @@ func TestStdio(t *testing.T) {
 		names[i] = path
 	}
 	names[-1] = os.DevNull
-	script := "readlink /proc/$$/fd/0 /proc/$$/fd/1 /proc/$$/fd/2 >&" // The answer goes where the test can read it.
+	script := "x=$(readlink /proc/$$/fd/0 /proc/$$/fd/1 /proc/$$/fd/2); echo $x >" + dir + "/out"
 	for _, order := range [][3]int{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}, {2, 0, 1}, {0, 0, 0}, {1, 1, -1}, {-1, -1, -1}} {
-		c, err := Spawn{Path: "/bin/sh", Args: []string{"sh", "-c", "exec 3>" + dir + "/out; " + script + "3"},
+		c, err := Spawn{Path: "/bin/sh", Args: []string{"sh", "-c", script},
 			Env: os.Environ(), Stdio: order, NetNS: -1}.Start(context.Background())
 		if err != nil {
 			t.Fatal(err)
