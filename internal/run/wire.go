@@ -64,6 +64,9 @@ type Sink struct {
 	Log   func(service string, p []byte)
 }
 
+// ErrNeedsLinux is what an attempt to run something elsewhere ends with.
+var ErrNeedsLinux = errors.New("running programs under supervision needs Linux")
+
 // ErrWorldLost is wrapped by the error of a world that ended without a verdict.
 var ErrWorldLost = errors.New("the leaf's supervisor ended without a verdict")
 
