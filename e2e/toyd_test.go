@@ -83,12 +83,15 @@ func (d *toy) do(f []string) string {
 			time.Sleep(time.Duration(ms) * time.Millisecond)
 			return "", err
 		},
-		"exit":  func(a []string) (string, error) { n, _ := strconv.Atoi(a[0]); os.Exit(n); return "", nil },
-		"open":  d.open,
-		"say":   d.say,
-		"rtt":   func(a []string) (string, error) { n, err := roundTrips(a[0], a[1]); return n, err },
-		"blob":  func(a []string) (string, error) { n, err := strconv.Atoi(a[0]); return strings.Repeat("x", n), err },
-		"names": func([]string) (string, error) { h, err := os.ReadFile("/etc/hosts"); return strings.Join(strings.Fields(string(h)), " "), err },
+		"exit": func(a []string) (string, error) { n, _ := strconv.Atoi(a[0]); os.Exit(n); return "", nil },
+		"open": d.open,
+		"say":  d.say,
+		"rtt":  func(a []string) (string, error) { n, err := roundTrips(a[0], a[1]); return n, err },
+		"blob": func(a []string) (string, error) { n, err := strconv.Atoi(a[0]); return strings.Repeat("x", n), err },
+		"names": func([]string) (string, error) {
+			h, err := os.ReadFile("/etc/hosts")
+			return strings.Join(strings.Fields(string(h)), " "), err
+		},
 	}
 	if len(f) == 0 || commands[f[0]] == nil {
 		return "err unknown"

@@ -41,6 +41,9 @@ type Subscription struct {
 	// Addressed stops at sendto only where it has an address. The addresses of sendmsg and sendmmsg stand in
 	// memory, where no filter can look: name these calls where they matter.
 	Addressed bool
+	// Output stops at write and writev to descriptors 1 and 2, so that what programs print keeps its order
+	// among them.
+	Output bool
 	// NoIOUring stops at io_uring_setup, by which a program would get past every other stop.
 	NoIOUring bool
 }

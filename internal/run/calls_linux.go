@@ -26,7 +26,7 @@ const pathLimit = 4096
 func (l *leaf) subscription(service string, datagrams bool) intercept.Subscription {
 	sub := intercept.Subscription{
 		Calls:      append(l.reach.Calls(service), "connect", "getpeername", "getsockname"),
-		Getsockopt: true, NoIOUring: true,
+		Getsockopt: true, NoIOUring: true, Output: true,
 	}
 	if datagrams {
 		sub.Addressed = true
@@ -163,6 +163,7 @@ func (s *service) carryOut(session intercept.Session, c intercept.Call, call inj
 
 // record writes down what a rule does to a call.
 func (s *service) record(call inject.Call, d inject.Decision) {
+	s.l.drain()
 	fields := map[string]any{
 		"name": call.Name, "pid": int64(call.Thread), "decision": string(d.Verb), "rule": d.Rule, "index": d.Index,
 	}
@@ -190,6 +191,8 @@ func (s *service) proceed(session intercept.Session, c intercept.Call) {
 		s.socketName(session, c)
 	case "sendto", "sendmsg", "sendmmsg":
 		s.datagram(session, c)
+	case "write", "writev":
+		s.write(session, c)
 	case "bind":
 		s.bind(session, c)
 	case "io_uring_setup":
@@ -202,6 +205,16 @@ func (s *service) proceed(session intercept.Session, c intercept.Call) {
 // reply answers; a call that was withdrawn needs no answer.
 func reply(session intercept.Session, c intercept.Call, r intercept.Reply) {
 	_ = session.Reply(c.ID, r)
+}
+
+// write lets a write go on. Before one to standard output or error, whatever any service has printed
+// goes into the log: so of two lines of which one led to the other, through whatever programs, the
+// first stands first, although they come through two pipes.
+func (s *service) write(session intercept.Session, c intercept.Call) {
+	if fd := int(int32(c.Args[0])); fd == unix.Stdout || fd == unix.Stderr {
+		s.l.drain()
+	}
+	reply(session, c, intercept.Reply{})
 }
 
 // bypass refuses io_uring: what goes through it passes every rule by. Programs fall back to ordinary

@@ -58,6 +58,7 @@ func (w *world) Call(ctx context.Context, t spec.Target, op spec.Operation) (spe
 		return resp, fmt.Errorf("%s: %s.%s: %w", op.Position, t, op.Method, err)
 	}
 	resp.Duration = w.l.clock.Now() - begin
+	w.l.drain()
 	resp.Event = w.l.log.Append(event.Driver, event.StepRecv, received(t, op, resp), sent.Seq).Seq
 	return resp, w.l.violated()
 }

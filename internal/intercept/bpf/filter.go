@@ -55,6 +55,11 @@ func Compile(sub intercept.Subscription) ([]unix.SockFilter, error) {
 		p.fastOpen(callNumbers()["sendmsg"], 2)
 		p.fastOpen(callNumbers()["sendmmsg"], 3)
 	}
+	for _, name := range []string{"write", "writev"} {
+		if nr := callNumbers()[name]; sub.Output && !slices.Contains(whole, nr) {
+			p.output(nr)
+		}
+	}
 	if nr := callNumbers()["sendto"]; sub.Addressed && !slices.Contains(whole, nr) {
 		p.addressed(nr)
 	}
@@ -135,6 +140,15 @@ func (p *program) addressed(nr uint32) {
 	p.retIf(unix.BPF_JSET, ^uint32(0), Notify)
 	p.load(argument(4) + 4)
 	p.retIf(unix.BPF_JSET, ^uint32(0), Notify)
+	p.ret(Allow)
+}
+
+// output stops at a write to standard output or error. A descriptor is an int: the kernel ignores its high half.
+func (p *program) output(nr uint32) {
+	p.jump(unix.BPF_JEQ, nr, 0, 6)
+	p.load(argument(0))
+	p.retIf(unix.BPF_JEQ, 1, Notify)
+	p.retIf(unix.BPF_JEQ, 2, Notify)
 	p.ret(Allow)
 }
 
