@@ -86,6 +86,7 @@ func (d *toy) do(f []string) string {
 		"exit": func(a []string) (string, error) { n, _ := strconv.Atoi(a[0]); os.Exit(n); return "", nil },
 		"open": d.open,
 		"say":  d.say,
+		"both": d.both,
 		"rtt":  func(a []string) (string, error) { n, err := roundTrips(a[0], a[1]); return n, err },
 		"blob": func(a []string) (string, error) { n, err := strconv.Atoi(a[0]); return strings.Repeat("x", n), err },
 		"names": func([]string) (string, error) {
@@ -173,6 +174,21 @@ func (d *toy) say(a []string) (string, error) {
 		return "", err
 	}
 	return fmt.Sprintf("%d bytes after %d ms", len(line), time.Since(start).Milliseconds()), nil
+}
+
+// both NAME COUNT lets the other end print "cause N" and, once it has said so, prints "effect N".
+func (d *toy) both(a []string) (string, error) {
+	n, err := strconv.Atoi(a[1])
+	if err != nil {
+		return "", err
+	}
+	for i := range n {
+		if _, err := d.say([]string{a[0], "2000", "print", "cause", strconv.Itoa(i)}); err != nil {
+			return "", err
+		}
+		fmt.Println("effect", i)
+	}
+	return "", nil
 }
 
 // reason names an error by its errno, so that scenarios can compare it.
