@@ -55,9 +55,9 @@ type node struct {
 	// index counts within the stream, from 1.
 	index int
 	text  string
-	// causes and effects are nodes; waits counts causes that are not placed yet.
-	causes, effects []*node
-	waits           int
+	// effects are what follows; waits counts causes that are not placed yet.
+	effects []*node
+	waits   int
 }
 
 func (n *node) name() string { return n.stream + "#" + strconv.Itoa(n.index) }

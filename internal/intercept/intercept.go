@@ -30,6 +30,10 @@ type Caps struct {
 	Clocks bool
 	// Schedule: at most one thread runs at a time, chosen by the supervisor.
 	Schedule bool
+	// Install: a Reply can install a descriptor. Without, that Reply fails with ErrNotSupported.
+	Install bool
+	// Withdraw: a signal takes a waiting call back, which then comes again. Without, a signal waits for the answer.
+	Withdraw bool
 }
 
 // Subscription is the set of calls to stop at. It cannot grow once a program runs.
@@ -118,6 +122,8 @@ type LaunchError struct {
 	Err error
 }
 
+// Error says which step failed and why.
+// Error says what failed, and of which program.
 func (e *LaunchError) Error() string {
 	return "intercept: " + e.Path + ": " + e.Step + ": " + e.Err.Error()
 }

@@ -77,7 +77,7 @@ func lead(ctx context.Context, in *launch.Inside, job Job, suite *spec.Suite, pl
 	l := &leaf{
 		plan: pl, job: job, clock: clock, out: out, services: map[string]*service{}, reach: pl.Reach(),
 		log: event.NewLog(clock.Now), clients: map[string]protocol.Client{}, phases: map[string]time.Duration{},
-		props: check.New(check.Properties{Monitors: pl.Monitors, Temporal: pl.Temporal}),
+		judge: judge{props: check.New(check.Properties{Monitors: pl.Monitors, Temporal: pl.Temporal})},
 	}
 	l.log.Sink(func(e event.Event) { out.send(Frame{Event: &e}) })
 	l.system = &system{

@@ -35,13 +35,21 @@ type leaf struct {
 	services map[string]*service
 	reach    plan.Reach
 	faults   *faults
-	props    *check.Evaluator
-	judged   int64 // Seq of the last event that props has seen
-	decided  error // set once a property is violated
-	asserted atomic.Bool
+	judge    judge
 	choices  []bundle.ChoiceRecord
 	clients  map[string]protocol.Client
 	phases   map[string]time.Duration
+}
+
+// judge is what is known of the leaf's properties while it runs.
+type judge struct {
+	props *check.Evaluator
+	// seen is the Seq of the last event that props has seen.
+	seen int64
+	// decided is set once a property is violated.
+	decided error
+	// asserted tells that the body has made an assertion.
+	asserted atomic.Bool
 }
 
 // system is what the services of a leaf share.
@@ -61,18 +69,19 @@ var errDecided = errors.New("run: a property is violated")
 
 // violated lets the properties see what has come and returns an error once one is violated.
 func (l *leaf) violated() error {
-	if l.decided != nil {
-		return l.decided
+	j := &l.judge
+	if j.decided != nil {
+		return j.decided
 	}
-	events, _ := l.log.Since(l.judged)
+	events, _ := l.log.Since(j.seen)
 	if len(events) == 0 {
 		return nil
 	}
-	l.judged = events[len(events)-1].Seq
-	if len(l.props.Feed(events...)) > 0 {
-		l.decided = errDecided
+	j.seen = events[len(events)-1].Seq
+	if len(j.props.Feed(events...)) > 0 {
+		j.decided = errDecided
 	}
-	return l.decided
+	return j.decided
 }
 
 // drain brings into the log what the services have printed so far.

@@ -125,14 +125,14 @@ func (l *leaf) layers() [][]*service {
 // done judges the leaf.
 func (l *leaf) done(end outcome, duration time.Duration) Done {
 	_ = l.violated()
-	reasons, warnings, records := l.props.Finish(end.Ending)
+	reasons, warnings, records := l.judge.props.Finish(end.Ending)
 	for _, r := range records {
 		l.log.Append(event.Driver, event.Property, map[string]any{
 			"name": r.Name, "result": r.Result, "message": r.Message, "witness": r.Witness,
 		})
 	}
 	in := check.Input{
-		Ending: end.Ending, Expected: end.expected, Expect: end.expect, Asserted: l.asserted.Load(),
+		Ending: end.Ending, Expected: end.expected, Expect: end.expect, Asserted: l.judge.asserted.Load(),
 		Reasons: slices.Concat(end.reasons, reasons), Warnings: warnings, Records: records, Events: l.log.All(),
 	}
 	rules := l.faults.records()

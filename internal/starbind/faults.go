@@ -334,9 +334,3 @@ func declareAssumption(c *call) (starlark.Value, error) {
 	ld.decls.assumptions = append(ld.decls.assumptions, a)
 	return a, nil
 }
-
-// triedAndFailed reports whether an argument was given but could not be used.
-func (c *call) triedAndFailed(name string) bool {
-	_, tried := c.Exprs[name]
-	return tried && !c.Has(name)
-}

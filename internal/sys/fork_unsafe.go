@@ -198,7 +198,8 @@ type capHeader struct {
 	pid     int32
 }
 
-type capData struct{ effective, permitted, inheritable uint32 }
+// capData is all zero here: effective, permitted and inheritable capabilities.
+type capData struct{ _, _, _ uint32 }
 
 // confine takes the child's privileges and installs the filter. What follows until the program runs is futex,
 // execve and exit_group; of these only execve may be in a filter.

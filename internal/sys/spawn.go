@@ -59,6 +59,8 @@ type SpawnError struct {
 	Errno unix.Errno
 }
 
+// Error says which step failed and why.
+// Error says what failed, and of which program.
 func (e *SpawnError) Error() string { return fmt.Sprintf("sys: %s: %s: %v", e.Path, e.Step, e.Errno) }
 
 // Unwrap returns the errno.
