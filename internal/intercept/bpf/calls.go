@@ -4,16 +4,6 @@ package bpf
 
 import "golang.org/x/sys/unix"
 
-// Name returns a call's kernel name on this machine, or "" for one that cannot be subscribed.
-func Name(nr int32) string {
-	for name, n := range callNumbers() {
-		if n == uint32(nr) {
-			return name
-		}
-	}
-	return ""
-}
-
 // Names returns the names of all calls that can be subscribed on this machine, by number.
 func Names() map[int32]string {
 	m := map[int32]string{}

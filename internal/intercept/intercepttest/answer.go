@@ -15,18 +15,22 @@ import (
 	"github.com/squallhq/squall/internal/sys"
 )
 
+func installs(c intercept.Caps) bool { return c.Install }
+
+func withdraws(c intercept.Caps) bool { return c.Withdraw }
+
 func answerCases() []testCase {
 	return []testCase{
-		{"deny", testDeny},
-		{"allow", testAllow},
-		{"value", testValue},
-		{"hold one thread", testHold},
-		{"signal while held", testReissue},
-		{"signal without restart", testInterrupted},
-		{"install over a number", testInstallOver},
-		{"install lowest", testInstallLowest},
-		{"install fails", testInstallFails},
-		{"io_uring", testUring},
+		{"deny", testDeny, nil},
+		{"allow", testAllow, nil},
+		{"value", testValue, nil},
+		{"hold one thread", testHold, nil},
+		{"signal while held", testReissue, withdraws},
+		{"signal without restart", testInterrupted, withdraws},
+		{"install over a number", testInstallOver, installs},
+		{"install lowest", testInstallLowest, installs},
+		{"install fails", testInstallFails, installs},
+		{"io_uring", testUring, nil},
 	}
 }
 

@@ -15,10 +15,10 @@ import (
 
 func crowdCases() []testCase {
 	return []testCase{
-		{"ten thousand calls", testTenThousand},
-		{"threads under signals", testThreads},
-		{"children", testChildren},
-		{"many short children", testManyChildren},
+		{"ten thousand calls", testTenThousand, nil},
+		{"threads under signals", testThreads, nil},
+		{"children", testChildren, nil},
+		{"many short children", testManyChildren, nil},
 	}
 }
 

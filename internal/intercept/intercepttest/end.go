@@ -17,11 +17,11 @@ import (
 
 func endCases() []testCase {
 	return []testCase{
-		{"killed while a call is held", testKilled},
-		{"closed while calls wait", testClosed},
-		{"closed while next waits", testClosedIdle},
-		{"closed while calls come", testClosedBusy},
-		{"supervisor dies", testSupervisorDies},
+		{"killed while a call is held", testKilled, nil},
+		{"closed while calls wait", testClosed, nil},
+		{"closed while next waits", testClosedIdle, nil},
+		{"closed while calls come", testClosedBusy, nil},
+		{"supervisor dies", testSupervisorDies, nil},
 	}
 }
 

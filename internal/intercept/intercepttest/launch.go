@@ -21,18 +21,18 @@ import (
 
 func launchCases() []testCase {
 	return []testCase{
-		{"exec is the first call", testExecFirst},
-		{"exec denied", testExecDenied},
-		{"exec fails when it is held", testExecFails},
-		{"program that cannot run", testCannotRun},
-		{"unknown call", testUnknownCall},
-		{"privileges", testPrivileges},
-		{"privileges kept", testPrivilegesKept},
-		{"own session", testGroup},
-		{"open files", testOpenFiles},
-		{"network namespace", testNetNS},
-		{"descriptors inside", testInside},
-		{"threads end", testThreadsEnd},
+		{"exec is the first call", testExecFirst, nil},
+		{"exec denied", testExecDenied, nil},
+		{"exec fails when it is held", testExecFails, nil},
+		{"program that cannot run", testCannotRun, nil},
+		{"unknown call", testUnknownCall, nil},
+		{"privileges", testPrivileges, nil},
+		{"privileges kept", testPrivilegesKept, nil},
+		{"own session", testGroup, nil},
+		{"open files", testOpenFiles, nil},
+		{"network namespace", testNetNS, nil},
+		{"descriptors inside", testInside, nil},
+		{"threads end", testThreadsEnd, nil},
 	}
 }
 

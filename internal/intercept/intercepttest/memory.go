@@ -15,9 +15,9 @@ import (
 
 func memoryCases() []testCase {
 	return []testCase{
-		{"string at the edge", testEdge},
-		{"write memory", testWriteMemory},
-		{"describe", testDescribe},
+		{"string at the edge", testEdge, nil},
+		{"write memory", testWriteMemory, nil},
+		{"describe", testDescribe, nil},
 	}
 }
 

@@ -19,11 +19,11 @@ import (
 
 func programCases() []testCase {
 	return []testCase{
-		{"static program", testStatic},
-		{"shell", testShell},
-		{"python3", testPython},
-		{"foreign calls", testForeign},
-		{"a filter of its own", testOwnListener},
+		{"static program", testStatic, nil},
+		{"shell", testShell, nil},
+		{"python3", testPython, nil},
+		{"foreign calls", testForeign, nil},
+		{"a filter of its own", testOwnListener, nil},
 	}
 }
 

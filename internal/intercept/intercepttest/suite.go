@@ -35,6 +35,8 @@ func Main(m *testing.M, b intercept.Backend) {
 type testCase struct {
 	name string
 	run  func(*testing.T, intercept.Backend)
+	// needs says whether the backend can do what the case is about; nil means that every one has to.
+	needs func(intercept.Caps) bool
 }
 
 // Run runs the suite.
@@ -45,6 +47,9 @@ func Run(t *testing.T, b intercept.Backend) {
 	for _, list := range [][]testCase{answerCases(), launchCases(), memoryCases(), crowdCases(), endCases(), programCases()} {
 		for _, c := range list {
 			t.Run(c.name, func(t *testing.T) {
+				if c.needs != nil && !c.needs(b.Caps()) {
+					t.Skipf("backend %s does not claim it", b.Name())
+				}
 				before := descriptors(t)
 				c.run(t, b)
 				settle(t, before)

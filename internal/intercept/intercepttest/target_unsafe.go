@@ -25,51 +25,51 @@ import (
 // names of errnos, and leave the judging to the case.
 func runTarget(name string, args []string, b intercept.Backend) {
 	runtime.LockOSThread()
-	switch name {
-	case "mkdir":
-		fmt.Println(mkdir(args[0]))
-	case "eintr":
-		check(sys.PrepareNudge())
-		fmt.Println(mkdir(args[0]))
-	case "ppid":
-		ppids(number(args[0]))
-	case "parallel":
-		parallel(args[0])
-	case "pair":
-		pair(args)
-	case "writers":
-		writers(args[0], number(args[1]), number(args[2]))
-	case "read":
-		buf := make([]byte, 64)
-		n, err := unix.Read(0, buf)
-		check(err)
-		fmt.Printf("%s\n", buf[:n])
-	case "edge":
-		edge(args[0])
-	case "over":
-		over()
-	case "lowest":
-		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
-		check(err)
-		fmt.Println(content(fd))
-	case "kinds":
-		kinds(args[0])
-	case "status":
-		statusLines(args)
-	case "link":
-		to, err := os.Readlink(args[0])
-		check(err)
-		fmt.Println(to)
-	case "uring":
-		_, _, e := unix.Syscall(unix.SYS_IO_URING_SETUP, 0, 0, 0)
-		fmt.Println(errname(e))
-	case "pause":
-		unix.Pause()
-	case "supervisor":
-		supervisor(b)
-	default:
+	run, ok := targets(b)[name]
+	if !ok {
 		fmt.Println("no target", name)
 		os.Exit(3)
+	}
+	run(args)
+}
+
+func targets(b intercept.Backend) map[string]func([]string) {
+	return map[string]func([]string){
+		"mkdir": func(args []string) { fmt.Println(mkdir(args[0])) },
+		"eintr": func(args []string) {
+			check(sys.PrepareNudge())
+			fmt.Println(mkdir(args[0]))
+		},
+		"ppid":     func(args []string) { ppids(number(args[0])) },
+		"parallel": func(args []string) { parallel(args[0]) },
+		"pair":     pair,
+		"writers":  func(args []string) { writers(args[0], number(args[1]), number(args[2])) },
+		"read": func([]string) {
+			buf := make([]byte, 64)
+			n, err := unix.Read(0, buf)
+			check(err)
+			fmt.Printf("%s\n", buf[:n])
+		},
+		"edge": func(args []string) { edge(args[0]) },
+		"over": func([]string) { over() },
+		"lowest": func([]string) {
+			fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
+			check(err)
+			fmt.Println(content(fd))
+		},
+		"kinds":  func(args []string) { kinds(args[0]) },
+		"status": statusLines,
+		"link": func(args []string) {
+			to, err := os.Readlink(args[0])
+			check(err)
+			fmt.Println(to)
+		},
+		"uring": func([]string) {
+			_, _, e := unix.Syscall(unix.SYS_IO_URING_SETUP, 0, 0, 0)
+			fmt.Println(errname(e))
+		},
+		"pause":      func([]string) { unix.Pause() },
+		"supervisor": func([]string) { supervisor(b) },
 	}
 }
 

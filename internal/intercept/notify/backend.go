@@ -30,7 +30,9 @@ type backend struct{ options Options }
 
 func (backend) Name() string { return "notify" }
 
-func (backend) Caps() intercept.Caps { return intercept.Caps{} }
+func (b backend) Caps() intercept.Caps {
+	return intercept.Caps{Install: true, Withdraw: !b.options.WaitKillable}
+}
 
 func (b backend) Start(ctx context.Context, p spec.Process, sub intercept.Subscription) (intercept.Session, error) {
 	filter, err := bpf.Compile(sub)

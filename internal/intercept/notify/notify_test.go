@@ -12,8 +12,14 @@ func TestMain(m *testing.M) { intercepttest.Main(m, New(Options{})) }
 
 func TestConformance(t *testing.T) { intercepttest.Run(t, New(Options{})) }
 
+func TestConformanceWaitKillable(t *testing.T) {
+	intercepttest.Run(t, New(Options{WaitKillable: true}))
+}
+
 func TestProbe(t *testing.T) {
-	if err := New(Options{}).Probe(); err != nil {
-		t.Fatal(err)
+	for _, o := range []Options{{}, {WaitKillable: true}} {
+		if err := New(o).Probe(); err != nil {
+			t.Error(o, err)
+		}
 	}
 }
