@@ -162,12 +162,19 @@ func reason(r verdict.Reason) string {
 		detail = row.Sentence
 	}
 	if row.Outcome != verdict.Fail {
-		return "INCONCLUSIVE " + string(r.Code) + ": " + detail
-	}
-	if r.Subject == "" {
-		return string(r.Code) + ": " + detail
+		name := ""
+		if r.Subject != "" && !strings.Contains(detail, r.Subject) {
+			name = " " + r.Subject
+		}
+		return "INCONCLUSIVE " + string(r.Code) + name + ": " + detail
 	}
 	kind, _, _ := strings.Cut(string(r.Code), "-")
+	switch r.Subject {
+	case "":
+		return string(r.Code) + ": " + detail
+	case kind:
+		return kind + ": " + detail
+	}
 	return kind + " " + r.Subject + ": " + detail
 }
 
@@ -346,13 +353,13 @@ func seconds(d time.Duration) string {
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
-		case r == '\t':
+		case r == '\t', r == '\n':
 			return ' '
 		case r < 0x20 || r == 0x7f || r >= 0x80 && r < 0xa0:
 			return '\uFFFD'
 		}
 		return r
-	}, s)
+	}, strings.TrimRight(s, " \t\r\n"))
 }
 
 func cut(s string, width int) string {

@@ -8,6 +8,8 @@ import (
 	"os"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/squallhq/squall/internal/launch"
 )
 
@@ -56,6 +58,7 @@ func (w *Worlds) Start(ctx context.Context, job Job, sink Sink) (Done, error) {
 		return Done{}, err
 	}
 	defer world.Close()
+	job.OpenFiles = openFiles()
 	if err := json.NewEncoder(world.Control).Encode(job); err != nil && ctx.Err() == nil {
 		return Done{}, fmt.Errorf("run: tell the world its job: %w", err)
 	}
@@ -81,6 +84,16 @@ func (w *Worlds) Start(ctx context.Context, job Job, sink Sink) (Done, error) {
 		return Done{}, lost(world, reading, said)
 	}
 	return *done, nil
+}
+
+// openFiles is the soft limit that programs would have if they were started from where squall was. Go
+// raises its own, so it is asked of the parent; 0 where that cannot be seen.
+func openFiles() uint64 {
+	var limit unix.Rlimit
+	if err := unix.Prlimit(os.Getppid(), unix.RLIMIT_NOFILE, nil, &limit); err != nil {
+		return 0
+	}
+	return limit.Cur
 }
 
 // openKeep makes the directory that the world copies its files into. The world gets it as a

@@ -141,7 +141,7 @@ func (s *service) command(stdout, stderr *os.File) spec.Process {
 	return spec.Process{
 		Path: s.Binary, Args: args, Env: s.environment(), Dir: s.Dir,
 		Stdin: -1, Stdout: int(stdout.Fd()), Stderr: int(stderr.Fd()),
-		NetNS: s.network.FD(), DropCaps: os.Geteuid() != 0, KeepPrivileges: administrator(),
+		NetNS: s.network.FD(), OpenFiles: s.l.job.OpenFiles, DropCaps: os.Geteuid() != 0, KeepPrivileges: administrator(),
 	}
 }
 

@@ -32,6 +32,9 @@ type Job struct {
 	Timeout time.Duration `json:"timeout_ns,omitempty"`
 	// Keep is a directory outside into which the world's files are copied at the end; "" for none.
 	Keep string `json:"keep,omitempty"`
+	// OpenFiles is the soft limit on open files that programs get; 0 means the supervisor's, which is
+	// raised.
+	OpenFiles uint64 `json:"open_files,omitempty"`
 	// Shared runs without namespaces, on the host's network and files.
 	Shared bool `json:"shared,omitempty"`
 }
