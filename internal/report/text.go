@@ -163,7 +163,7 @@ func reason(r verdict.Reason) string {
 	}
 	if row.Outcome != verdict.Fail {
 		name := ""
-		if r.Subject != "" && !strings.Contains(detail, r.Subject) {
+		if strings.HasPrefix(string(r.Code), "property-") && !strings.Contains(detail, r.Subject) {
 			name = " " + r.Subject
 		}
 		return "INCONCLUSIVE " + string(r.Code) + name + ": " + detail

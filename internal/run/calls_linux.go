@@ -25,7 +25,7 @@ const pathLimit = 4096
 // the network needs. It cannot grow once a program runs.
 func (l *leaf) subscription(service string, datagrams bool) intercept.Subscription {
 	sub := intercept.Subscription{
-		Calls:      append(l.reach.Calls(service), "connect", "getpeername", "getsockname"),
+		Calls:      append(l.reach.Calls(service), "connect", "getpeername", "getsockname", "seccomp"),
 		Getsockopt: true, NoIOUring: true, Output: true,
 	}
 	if datagrams {
@@ -195,6 +195,8 @@ func (s *service) proceed(session intercept.Session, c intercept.Call) {
 		s.write(session, c)
 	case "bind":
 		s.bind(session, c)
+	case "seccomp":
+		s.listener(session, c)
 	case "io_uring_setup":
 		s.bypass(session, c)
 	default:
@@ -205,6 +207,15 @@ func (s *service) proceed(session intercept.Session, c intercept.Call) {
 // reply answers; a call that was withdrawn needs no answer.
 func reply(session intercept.Session, c intercept.Call, r intercept.Reply) {
 	_ = session.Reply(c.ID, r)
+}
+
+// listener notes a program that wants to supervise others itself: the kernel allows one listener for a
+// tree of processes and answers EBUSY, so the program does not do what it does elsewhere.
+func (s *service) listener(session intercept.Session, c intercept.Call) {
+	if c.Args[0] == unix.SECCOMP_SET_MODE_FILTER && c.Args[1]&unix.SECCOMP_FILTER_FLAG_NEW_LISTENER != 0 {
+		s.l.note(s.Name, verdict.ListenerTaken, s.Name+" asked for a system call listener of its own and got EBUSY")
+	}
+	reply(session, c, intercept.Reply{})
 }
 
 // write lets a write go on. Before one to standard output or error, whatever any service has printed
