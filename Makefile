@@ -57,22 +57,27 @@ cross: ## what works elsewhere still builds there
 report: ## the page of the report, from its TypeScript
 	cd web/report && npm ci --silent --no-audit --no-fund && npm run --silent build
 
-# The large runs. Each can be cut into pieces of a few minutes: FUZZTIME is for each target, PACKAGES
-# chooses some, RUNS counts runs of the example's 12 leaves.
+# The large runs, in pieces of a few minutes. FUZZTIME is for each target, PACKAGES chooses some;
+# SQUALL_BENCH chooses benchmarks; SOAK chooses what is repeated, at the size of the promise.
 FUZZTIME ?= 30s
 PACKAGES ?= ./...
-RUNS     ?= 84
+SOAK     ?= leaves seeds kills
 
-bench:
-	go test -run '^$$' -bench . $(PACKAGES)
+bench: ## both sides in one run, ratios with spread
+	@scripts/bench
 
 fuzz:
 	@scripts/fuzz $(FUZZTIME) $(PACKAGES)
 
-soak: build shop tools
-	@for i in $$(seq $(RUNS)); do \
-		bin/tools/expect bin/squall examples/shop/shop.star >.soak.log 2>&1 || { cat .soak.log; exit 1; }; \
-	done; rm -f .soak.log; echo '$(RUNS) runs, all of them PASS'
+soak: ## 1,000 leaves, 50 runs of one seed, 20 kills, on a machine kept busy
+	@for what in $(SOAK); do \
+		case $$what in \
+		leaves) SQUALL_SOAK_LEAVES=1000 go test -count=1 -timeout 9m -run TestManyTrivialLeaves -v ./e2e ;; \
+		seeds) SQUALL_SOAK_RUNS=50 go test -count=1 -timeout 9m -run TestSameSeedSameRun -v ./e2e ;; \
+		kills) SQUALL_SOAK_KILLS=20 go test -count=1 -timeout 9m -run TestKilledAtRandom -v ./e2e ;; \
+		*) echo "soak: unknown piece $$what"; exit 2 ;; \
+		esac || exit 1; \
+	done
 
 clean:
 	rm -rf bin examples/*/bin examples/*/*_buggy.star .squall
