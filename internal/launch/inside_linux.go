@@ -43,12 +43,16 @@ func Enter() (*Inside, bool) {
 		}
 		os.Exit(guard(files))
 	}
-	if role == probeRole {
-		os.Exit(probeInside())
+	probing := role == probeRole
+	if probing {
+		role = string(ModeNamespaces)
 	}
 	in, err := enter(Mode(role))
 	if err != nil {
 		fatal(err)
+	}
+	if probing {
+		os.Exit(in.probe())
 	}
 	return in, true
 }

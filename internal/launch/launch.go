@@ -38,6 +38,23 @@ type Exit struct {
 	Signal string
 }
 
+// Finding is one thing that Probe tried.
+type Finding struct {
+	// Name is the thing's, OK says that it works, Detail says more.
+	Name   string
+	OK     bool
+	Detail string
+	// Without says what is worse where it does not work, Mend what would change that.
+	Without, Mend string
+}
+
+// Report is what a machine allows worlds to be.
+type Report struct {
+	// Namespaces says that ModeNamespaces works.
+	Namespaces bool
+	Findings   []Finding
+}
+
 const (
 	// modeVariable tells the re-executed program that it is a world; it never reaches the world's programs.
 	modeVariable = "SQUALL_WORLD"

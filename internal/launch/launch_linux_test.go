@@ -29,6 +29,12 @@ func TestMain(m *testing.M) {
 	}
 	if spec, ok := os.LookupEnv(outerVariable); ok {
 		_ = os.Unsetenv(outerVariable)
+		if spec == "refused" {
+			if err := tryRefused(); err != nil {
+				fatal(err)
+			}
+			os.Exit(0)
+		}
 		mode, tag, _ := strings.Cut(spec, ",")
 		fatal(outer(Mode(mode), tag))
 	}

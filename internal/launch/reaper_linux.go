@@ -206,8 +206,8 @@ func (r *Reaper) Stop(ctx context.Context, clock vtime.Clock, pid int, n *Networ
 	return <-exited, true, nil
 }
 
-// killService kills what belongs to the service: whoever is in its network or, in the machine's
-// network, in the session or group of its first process or descends from it.
+// killService kills what belongs to the service: whoever descends from its first process
+// or is in its session or group and, where the service has a network of its own, whoever is in that.
 func (r *Reaper) killService(pid int, n *Network) error {
 	err := r.killUntil(context.Background(), func() (bool, error) {
 		members, err := serviceProcesses(pid, n)
@@ -232,10 +232,7 @@ func serviceProcesses(pid int, n *Network) ([]process, error) {
 	family := descendants(all, pid)
 	for _, p := range descendants(all, os.Getpid()) {
 		member := p.pid == pid || p.group == pid || p.session == pid || slices.Contains(family, p)
-		if owned {
-			member = p.inNetwork(n.inode)
-		}
-		if member && p.alive() {
+		if (member || owned && p.inNetwork(n.inode)) && p.alive() {
 			out = append(out, p)
 		}
 	}

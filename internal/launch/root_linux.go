@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -102,7 +103,7 @@ func setup(c Config) (*Layout, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &builder{table: table, mapped: identityOnly(), layout: &Layout{store: store}, config: c}
+	b := &builder{table: table, mapped: inUserNamespace(), layout: &Layout{store: store}, config: c}
 	if err := b.build(); err != nil {
 		_ = store.Close()
 		return nil, err
@@ -141,21 +142,16 @@ func mountStore(size string) (*os.File, error) {
 	return os.Open("/")
 }
 
-// identityOnly reports whether this process lives in a user namespace that maps its own identity and
-// no other.
-func identityOnly() bool {
+// inUserNamespace reports whether this process lives in a user namespace other than the machine's.
+func inUserNamespace() bool {
 	b, err := os.ReadFile("/proc/self/uid_map")
-	if err != nil {
-		return true
-	}
-	f := strings.Fields(string(b))
-	return len(f) == 3 && f[2] == "1"
+	return err != nil || !slices.Equal(strings.Fields(string(b)), []string{"0", "0", "4294967295"})
 }
 
 // builder assembles the root of a world below storeRoot.
 type builder struct {
 	table  mountTable
-	mapped bool // one identity only: owners cannot be kept, mounts of the machine are locked together
+	mapped bool // in a user namespace: some owners cannot be kept, mounts of the machine are locked together
 	layout *Layout
 	config Config
 	count  int
@@ -301,7 +297,13 @@ func (b *builder) mirror(p, to string) error {
 		return err
 	}
 	mode := st.Mode & 0o7777
-	if b.mapped && int(st.Uid) != os.Geteuid() {
+	if err := os.Mkdir(to, 0o700); err != nil {
+		return err
+	}
+	if err := os.Chown(to, int(st.Uid), int(st.Gid)); err != nil {
+		if !b.mapped {
+			return err
+		}
 		// The directory becomes ours, so what others may do is what we may do: no creating of
 		// files where the machine would refuse it.
 		bits := mode & 7
@@ -313,14 +315,6 @@ func (b *builder) mirror(p, to string) error {
 	// Owners outside the map show as 65534, which may be our number too: ask the kernel itself.
 	if b.mapped && unix.Access(storeHost+p, unix.W_OK) != nil {
 		mode &^= 0o222
-	}
-	if err := os.Mkdir(to, 0o700); err != nil {
-		return err
-	}
-	if !b.mapped {
-		if err := os.Chown(to, int(st.Uid), int(st.Gid)); err != nil {
-			return err
-		}
 	}
 	return unix.Chmod(to, mode)
 }

@@ -27,8 +27,8 @@ func (b *builder) file(p string) error {
 	}
 	if st.Mode&unix.S_IFMT == unix.S_IFREG && st.Size <= copyLimit {
 		if err := copyFile(storeHost+p, storeRoot+p, fs.FileMode(st.Mode&0o777)); err == nil {
-			if !b.mapped {
-				return os.Chown(storeRoot+p, int(st.Uid), int(st.Gid))
+			if err := os.Chown(storeRoot+p, int(st.Uid), int(st.Gid)); !b.mapped {
+				return err
 			}
 			return nil
 		}
@@ -158,7 +158,7 @@ func (b *builder) finish(cwd string) error {
 // mirrorRoot gives the world's root directory the permissions of the machine's.
 func (b *builder) mirrorRoot() error {
 	mode := uint32(0o755)
-	if b.mapped {
+	if b.mapped && unix.Access(storeHost, unix.W_OK) != nil {
 		mode = 0o555
 	}
 	return unix.Chmod(storeRoot, mode)

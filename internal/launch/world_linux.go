@@ -78,6 +78,11 @@ type World struct {
 // StartWorld starts a world process. It is killed with everything in it when ctx ends, when the
 // Launcher is closed, or when the calling process dies in whatever way.
 func (l *Launcher) StartWorld(ctx context.Context, c WorldConfig) (*World, error) {
+	return l.start(ctx, c, "")
+}
+
+// start starts a world; role is that of modeVariable where it is not simply the mode.
+func (l *Launcher) start(ctx context.Context, c WorldConfig, role string) (*World, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("launch: start world: %w", err)
 	}
@@ -90,7 +95,9 @@ func (l *Launcher) StartWorld(ctx context.Context, c WorldConfig) (*World, error
 		return nil, fmt.Errorf("launch: start world: %w", err)
 	}
 	defer files.close()
-	role := string(c.Mode)
+	if role == "" {
+		role = string(c.Mode)
+	}
 	if c.Mode == ModeShared {
 		role = guardRole + strconv.Itoa(len(files.child))
 	}
