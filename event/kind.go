@@ -38,14 +38,17 @@ type Field struct {
 func Schema() []Row {
 	return []Row{
 		{Lifecycle, "a service's process changed its state", []Field{
-			{"phase", "string", "started, ready, exited, stopped"},
+			{"phase", "string", "started, ready, exited, stopped (by SIGKILL, after SIGTERM did not do), kill, pause, resume"},
 			{"pid", "int", "process id inside the world"},
 			{"code", "int", "exit code, where it exited"},
 			{"signal", "string", "signal that ended it, where one did"},
+			{"expected", "bool", "it exited because it was told to"},
+			{"forced", "bool", "it had to be killed"},
 		}},
 		{Body, "the scenario's body began or ended", []Field{
 			{"phase", "string", "begin, end"},
-			{"outcome", "string", "returned, failed, halted, timeout"},
+			{"scenario", "string", "the scenario, where it begins"},
+			{"outcome", "string", "returned, failed, halted, timeout, interrupted, decided (a property was violated), where it ends"},
 		}},
 		{Stdout, "a line on a service's standard output; a JSON object's members become fields too", []Field{
 			{"line", "string", "the line as printed"},
@@ -58,13 +61,14 @@ func Schema() []Row {
 			{"pid", "int", "calling process, inside the world"},
 			{"path", "string", "file, where one is known"},
 			{"on", "string", "kind of descriptor: file, socket, pipe, tty, other"},
-			{"decision", "string", "allow, deny, delay"},
+			{"decision", "string", "deny, delay"},
 			{"errno", "string", "error given, for deny"},
+			{"delay_ms", "int", "how long it is held, for delay"},
 			{"rule", "string", "the rule that decided"},
 			{"index", "int", "how many calls this rule had matched, from 1"},
 		}},
 		{Link, "something on a connection between two services", []Field{
-			{"op", "string", "connect, refused, established, close, reset, stall, cut, drop, duplicate, reorder, heal"},
+			{"op", "string", "connect, refused, established, close, reset, stall, cut, drop, duplicate, reorder, heal, fired"},
 			{"client", "string", "who connected"},
 			{"server", "string", "who was connected to"},
 			{"interface", "string", "the interface's name"},
@@ -72,12 +76,17 @@ func Schema() []Row {
 			{"direction", "string", "up (client to server) or down"},
 			{"direct", "bool", "no relay stands between the two"},
 			{"bytes", "int", "bytes concerned"},
+			{"up", "int", "bytes carried to the server, at the close"},
+			{"down", "int", "bytes carried to the client, at the close"},
 			{"errno", "string", "what the client was told"},
 			{"rule", "string", "the rule that acted, where one did"},
+			{"index", "int", "the datagram's number in its flow and direction, from 0, which is left out"},
+			{"fired", "int", "how often the rule has acted so far, for fired"},
 		}},
-		{Fault, "a rule was installed, acted or was lifted", []Field{
-			{"op", "string", "installed, fired, lifted"},
+		{Fault, "a rule was put in force or lifted; what it did stands in syscall and link events", []Field{
+			{"op", "string", "installed, lifted"},
 			{"rule", "string", "the rule"},
+			{"target", "string", "the service that it acts on, or the two ends of the connections"},
 			{"assumption", "string", "the assumption that it belongs to"},
 			{"fired", "int", "how often it has acted so far"},
 			{"effect", "string", "what it does, in the words of the spec"},
@@ -111,6 +120,7 @@ func Schema() []Row {
 		{Unmet, "a service tried something that nothing declares", []Field{
 			{"code", "string", "reason code"},
 			{"address", "string", "what it tried to reach"},
+			{"message", "string", "in words"},
 			{"errno", "string", "what it was told"},
 		}},
 		{Note, "something that the reader of a verdict has to know", []Field{

@@ -59,16 +59,18 @@ func Main(loader spec.Loader, args []string) int {
 	return e.main(args)
 }
 
-func (e *env) main(args []string) (code int) {
-	var c commands
-	parser, err := kong.New(&c,
+func newParser(c *commands, more ...kong.Option) (*kong.Kong, error) {
+	return kong.New(c, append(more,
 		kong.Name("squall"),
 		kong.Description("Put a system through a storm that it can replay.\n\nExit codes: 0 PASS, 1 FAIL, 2 INCONCLUSIVE or could not run."),
 		kong.Vars{"version": "squall " + squall.Version()},
-		kong.Writers(e.stdout, e.stderr),
-		kong.Exit(func(n int) { panic(exit(n)) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-	)
+	)...)
+}
+
+func (e *env) main(args []string) (code int) {
+	var c commands
+	parser, err := newParser(&c, kong.Writers(e.stdout, e.stderr), kong.Exit(func(n int) { panic(exit(n)) }))
 	if err != nil {
 		fmt.Fprintf(e.stderr, "squall: %v\n", err)
 		return 2

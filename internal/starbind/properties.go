@@ -39,7 +39,7 @@ func propertyEntries() []entry {
 		{
 			Name: "monitor", Phases: bind.AtLoad,
 			Doc:     "declares an invariant that sees each event. With a function alone, the function calls fail() when the invariant is broken. With update or check it is a state machine over the events that on chooses. Passed to a scenario, an assumption or a matrix it holds there; otherwise it holds in every leaf.",
-			Example: "def confirmed_means_persisted(event):\n    if event[\"type\"] == \"stdout\" and event.get(\"status\") == \"confirmed\":\n        if not events(type = \"syscall\", name = \"write\", decision = \"allow\"):\n            fail(\"order confirmed but never persisted\")\n\npersisted = monitor(\"confirmed_means_persisted\", on = confirmed_means_persisted)",
+			Example: "def confirmed_means_persisted(event):\n    if event[\"type\"] == \"stdout\" and event.get(\"status\") == \"confirmed\":\n        if not events(type = \"stdout\", service = \"db\", fields = {\"event\": \"persisted\"}):\n            fail(\"order confirmed but never persisted\")\n\npersisted = monitor(\"confirmed_means_persisted\", on = confirmed_means_persisted)",
 			Params: []param{
 				{Name: "name", Kind: bind.Name(), Required: true, Doc: "its name in verdicts"},
 				{Name: "on", Kind: anEventPredicate(), Required: true, Doc: "a function of an event, or a matcher"},

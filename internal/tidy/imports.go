@@ -32,7 +32,7 @@ func levels() []level {
 		{6, []string{"internal/starbind/...", "internal/policy", "internal/leaks", "internal/sweep", "internal/pyhost", "internal/report/..."}, true},
 		{7, []string{"internal/cli/..."}, false},
 		{command, []string{"cmd/squall"}, false},
-		{tools, []string{"e2e/...", "internal/tidy/...", "scripts/...", "bench/...", "docs/..."}, true},
+		{tools, []string{"e2e/...", "internal/tidy/...", "scripts/...", "bench/...", "docs/...", "internal/docs"}, true},
 	}
 }
 
