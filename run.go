@@ -223,10 +223,23 @@ func (r *runner) leaf(ctx context.Context, i int, updates chan<- Progress) finis
 		job.Keep = filepath.Join(r.dir, "files", pl.ID)
 	}
 	f.done, f.err = r.start(ctx, job, sink)
+	if errors.Is(f.err, run.ErrWorldLost) && ctx.Err() == nil {
+		// The other leaves have worlds of their own: what befell this one decides nothing of them.
+		f.done, f.err = lostLeaf(pl, f.err), nil
+	}
 	if writing != nil {
 		f.err = writing
 	}
 	return f
+}
+
+// lostLeaf is what comes of a leaf whose supervisor ended without a verdict.
+func lostLeaf(pl bundle.PlanLeaf, err error) run.Done {
+	why := verdict.Reason{Code: verdict.SupervisionLost, Detail: strings.TrimPrefix(err.Error(), "run: ")}
+	return run.Done{Leaf: bundle.Leaf{
+		ID: pl.ID, Scenario: pl.Scenario, Assumption: pl.Assumption, Seed: pl.Seed,
+		Verdict: verdict.Verdict{Outcome: verdict.Inconclusive, Reasons: []verdict.Reason{why}},
+	}}
 }
 
 // start runs a leaf in namespaces or, where the machine refuses those, one at a time without.

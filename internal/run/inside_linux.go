@@ -44,7 +44,8 @@ func inside(in *launch.Inside, loader spec.Loader) error {
 	defer cancel()
 	// Programs of the leaf may signal their whole world; its supervisor stays. The signals are caught and
 	// not ignored, since what is ignored here would be ignored by every program that starts here.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT,
+		syscall.SIGABRT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGTRAP, syscall.SIGSYS)
 	var job Job
 	if err := json.NewDecoder(in.Control).Decode(&job); err != nil {
 		return fmt.Errorf("run: read the job: %w", err)

@@ -131,7 +131,7 @@ type tail struct {
 	b    []byte
 }
 
-const tailLimit = 8 << 10
+const tailLimit = 256 << 10
 
 func newTail() (*os.File, *tail, error) {
 	r, w, err := os.Pipe()
@@ -159,5 +159,14 @@ func newTail() (*os.File, *tail, error) {
 
 func (t *tail) wait() string {
 	<-t.done
-	return strings.TrimSpace(string(t.b))
+	said := strings.TrimSpace(string(t.b))
+	// A crash says what it is first, and then where everything was: the beginning of that is enough.
+	if crash, stacks, ok := strings.Cut(said, "\n\ngoroutine "); ok {
+		lines := strings.SplitN(stacks, "\n", stackLines+1)
+		said = crash + "\ngoroutine " + strings.Join(lines[:min(len(lines), stackLines)], "\n")
+	}
+	return said
 }
+
+// stackLines is how much of a crash is kept beside what it says of itself.
+const stackLines = 9
