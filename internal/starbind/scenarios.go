@@ -2,7 +2,6 @@ package starbind
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"time"
 
@@ -118,7 +117,7 @@ func declareScenario(c *call) (starlark.Value, error) {
 	ld := c.env.loader
 	fn := arg[starlark.Callable](c, "fn")
 	name := orElse(arg[string](c, "name"), fn.Name())
-	if !regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]{0,62}$`).MatchString(name) || name == "lambda" {
+	if !bind.Word(name, "_") || name == "lambda" {
 		c.Errorf(c.Where("fn"), "", "a %s needs name=", fn.Name())
 		return nil, nil
 	}

@@ -66,7 +66,7 @@ func Name() Kind {
 		if !ok {
 			return nil, nil
 		}
-		if !regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,62}$`).MatchString(s) {
+		if !Word(s, "") {
 			return nil, fmt.Errorf("%q is not a name: a letter, then letters, digits, _ and -, at most 63", s)
 		}
 		return s, nil
@@ -283,4 +283,19 @@ func Choice(words ...string) Kind {
 		c.Errorf(at, source.Nearest(s, words), "%q is not one of %s", s, strings.Join(words, ", "))
 		return nil, false
 	}}
+}
+
+// maxWord bounds names, so that they fit where file names and host names go.
+const maxWord = 63
+
+// Word reports whether a name begins with a letter, or one of first, and goes on with letters, digits,
+// _ and -. A specification of a thousand scenarios is loaded anew for each leaf, so this has to be quick.
+func Word(name, first string) bool {
+	for i, r := range name {
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+		if !letter && (i == 0 && !strings.ContainsRune(first, r) || i > 0 && !strings.ContainsRune("0123456789_-", r)) {
+			return false
+		}
+	}
+	return name != "" && len(name) <= maxWord
 }
