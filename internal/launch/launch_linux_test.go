@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -23,14 +24,14 @@ func TestMain(m *testing.M) {
 			reply.Err = err.Error()
 		}
 		if err := json.NewEncoder(in.Events).Encode(reply); err != nil {
-			fatal(err)
+			os.Exit(2) // the caller was killed, as some tests do
 		}
 		os.Exit(0)
 	}
 	if spec, ok := os.LookupEnv(outerVariable); ok {
 		_ = os.Unsetenv(outerVariable)
-		if spec == "refused" {
-			if err := tryRefused(); err != nil {
+		if f, ok := outsiders()[spec]; ok {
+			if err := f(); err != nil {
 				fatal(err)
 			}
 			os.Exit(0)
@@ -39,6 +40,11 @@ func TestMain(m *testing.M) {
 		fatal(outer(Mode(mode), tag))
 	}
 	os.Exit(m.Run())
+}
+
+// outsiders start worlds from a place that the test has prepared.
+func outsiders() map[string]func() error {
+	return map[string]func() error{"refused": tryRefused, "mounts": tryMounts}
 }
 
 // insider runs in a world process.
@@ -78,22 +84,34 @@ func start(t testing.TB, l *Launcher, c WorldConfig, args ...string) *World {
 // inside runs an insider to its end and decodes its answer.
 func inside(t testing.TB, l *Launcher, c WorldConfig, answer any, args ...string) {
 	t.Helper()
-	w := start(t, l, c, args...)
+	if err := ask(l, c, answer, args...); err != nil {
+		t.Fatalf("world %v: %v", args, err)
+	}
+}
+
+func ask(l *Launcher, c WorldConfig, answer any, args ...string) error {
+	c.Args = append([]string{"world"}, args...)
+	c.Env, c.Stderr = os.Environ(), os.Stderr
+	w, err := l.StartWorld(context.Background(), c)
+	if err != nil {
+		return err
+	}
 	defer w.Close()
 	text, err := io.ReadAll(w.Events)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	if e, err := w.Wait(); err != nil || e.Code != 0 {
-		t.Fatalf("world %v ended with %+v, %v: %s", args, e, err, text)
+		return fmt.Errorf("ended with %+v, %w: %s", e, err, text)
 	}
 	r := reply{Answer: answer}
 	if err := json.Unmarshal(text, &r); err != nil {
-		t.Fatalf("world %v: %v: %s", args, err, text)
+		return fmt.Errorf("%w: %s", err, text)
 	}
 	if r.Err != "" {
-		t.Fatalf("world %v: %s", args, r.Err)
+		return errors.New(r.Err)
 	}
+	return nil
 }
 
 // run executes a program in a world, which may not use os/exec: its reaper takes the status.

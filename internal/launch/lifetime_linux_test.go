@@ -3,6 +3,7 @@ package launch
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -163,6 +164,28 @@ func TestContextEndsWorld(t *testing.T) {
 	cancel()
 	if e, err := w.Wait(); err != nil || e.Signal != "SIGKILL" {
 		t.Errorf("ended with %+v, %v", e, err)
+	}
+}
+
+func TestLauncherCloseEndsWorlds(t *testing.T) {
+	for _, m := range modes() {
+		t.Setenv("TMPDIR", t.TempDir())
+		l, err := NewLauncher()
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := start(t, l, WorldConfig{Mode: m}, "linger", "squall-launch-close")
+		defer w.Close()
+		if _, err := bufio.NewReader(w.Events).ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+		l.Close()
+		if e, err := w.Wait(); err != nil || e.Code != 137 {
+			t.Errorf("%s: ended with %+v, %v", m, e, err)
+		}
+		if _, err := l.StartWorld(context.Background(), WorldConfig{Args: []string{"x"}}); !errors.Is(err, ErrClosed) {
+			t.Errorf("%s: started after Close: %v", m, err)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package launch
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/netip"
 	"os"
@@ -46,7 +47,7 @@ type Layout struct {
 	store   *os.File
 	uppers  []upper
 	shared  bool
-	reached []string
+	reached []string // directories whose files lie in the world's root itself
 }
 
 // upper is where the writes below a directory of the world are kept.
@@ -71,7 +72,7 @@ func (in *Inside) Setup(c Config) (*Layout, error) {
 	}
 	l, err := setup(c)
 	if err != nil {
-		if refused(err) {
+		if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
 			return nil, fmt.Errorf("launch: setup: %w: %w", ErrNoNamespaces, err)
 		}
 		return nil, fmt.Errorf("launch: setup: %w", err)
@@ -203,6 +204,11 @@ func (b *builder) place(p string, t fs.FileMode) error {
 	if len(below) > 0 && b.mapped {
 		return b.descend(p)
 	}
+	if len(below) == 0 && empty(storeHost+p) {
+		// Nothing to overlay: a directory of the world's own does the same, and costs a tenth.
+		b.layout.reached = append(b.layout.reached, p)
+		return b.mirror(p, storeRoot+p)
+	}
 	if err := b.overlay(p); err != nil {
 		return err
 	}
@@ -212,6 +218,16 @@ func (b *builder) place(p string, t fs.FileMode) error {
 		}
 	}
 	return nil
+}
+
+func empty(dir string) bool {
+	d, err := os.Open(dir)
+	if err != nil {
+		return false
+	}
+	defer d.Close()
+	_, err = d.Readdirnames(1)
+	return errors.Is(err, io.EOF)
 }
 
 // mountAt returns what is mounted exactly at p.

@@ -17,6 +17,8 @@ import (
 type Launcher struct {
 	thread     *thread
 	privileged bool
+	open       context.Context
+	shut       context.CancelFunc
 }
 
 // NewLauncher returns a Launcher.
@@ -25,11 +27,16 @@ func NewLauncher() (*Launcher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("launch: launcher: %w", err)
 	}
-	return &Launcher{thread: t, privileged: privileged()}, nil
+	l := &Launcher{thread: t, privileged: privileged()}
+	l.open, l.shut = context.WithCancel(context.Background())
+	return l, nil
 }
 
 // Close ends the Launcher and kills every world that it started.
-func (l *Launcher) Close() { l.thread.close() }
+func (l *Launcher) Close() {
+	l.shut()
+	l.thread.close()
+}
 
 // privileged reports whether this process may make namespaces without a user namespace.
 func privileged() bool {
@@ -71,7 +78,7 @@ type World struct {
 	done     chan struct{}
 	exit     Exit
 	waitErr  error
-	release  func() bool
+	release  func()
 	once     sync.Once
 }
 
@@ -119,7 +126,11 @@ func (l *Launcher) start(ctx context.Context, c WorldConfig, role string) (*Worl
 		return nil, fmt.Errorf("launch: start world: %w", err)
 	}
 	go w.wait()
-	w.release = context.AfterFunc(ctx, w.end)
+	stopped, closed := context.AfterFunc(ctx, w.end), context.AfterFunc(l.open, w.end)
+	w.release = func() {
+		stopped()
+		closed()
+	}
 	return w, nil
 }
 
