@@ -210,11 +210,17 @@ func leftovers(t *testing.T) map[string]bool {
 	if err != nil {
 		t.Fatal(err)
 	}
+	bin, err := exec.LookPath("squall")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, p := range procs {
+		// Only what was started from this test binary counts: another test may run beside it.
 		b, _ := os.ReadFile(p)
-		name := filepath.Base(string(bytes.SplitN(b, []byte{0}, 2)[0]))
-		if name == "squall-world" || name == "toyd" {
-			found["process "+p] = true
+		exe, _ := os.Readlink(filepath.Join(filepath.Dir(p), "exe"))
+		name := string(bytes.SplitN(b, []byte{0}, 2)[0])
+		if name == "squall-world" && exe == bin || name == filepath.Join(filepath.Dir(bin), "toyd") {
+			found["process "+p+" "+name] = true
 		}
 	}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")

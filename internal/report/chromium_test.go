@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -71,6 +72,7 @@ func newChromium(t *testing.T) *chromium {
 		"--hide-scrollbars", "--force-color-profile=srgb", "--remote-debugging-pipe", "--user-data-dir="+filepath.Join(home, "profile"), "about:blank")
 	cmd.Env = append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_CACHE_HOME="+home)
 	cmd.ExtraFiles = []*os.File{toBrowser, fromBrowser}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -81,8 +83,12 @@ func newChromium(t *testing.T) *chromium {
 	go func() { defer close(done); c.read(in) }()
 	t.Cleanup(func() {
 		out.Close()
-		cmd.Process.Kill()
+		// Its helpers write into the profile until they are gone too.
+		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		cmd.Wait()
+		for end := time.Now().Add(5 * time.Second); syscall.Kill(-cmd.Process.Pid, 0) == nil && time.Now().Before(end); {
+			time.Sleep(time.Millisecond)
+		}
 		<-done
 		in.Close()
 	})

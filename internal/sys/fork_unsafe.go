@@ -68,7 +68,15 @@ type childArgs struct {
 	dropCaps    bool
 	keepPrivs   bool
 	page        *page
+	// defaultAction is a struct sigaction of the kernel: all zero, SIG_DFL.
+	defaultAction [4]uint64
 }
+
+// Signals are numbered from 1 to lastSignal; the kernel wants to know the size of a set of them.
+const (
+	lastSignal    = 64
+	signalSetSize = 8
+)
 
 //go:linkname runtimeBeforeFork syscall.runtime_BeforeFork
 func runtimeBeforeFork()
@@ -131,6 +139,12 @@ func prepare(a *childArgs) (uint32, unix.Errno) {
 	// The parent may have died before the line above; then nobody would ever tell.
 	if p, _, _ := syscall.RawSyscall(unix.SYS_GETPPID, 0, 0, 0); p != a.parent {
 		return stageParent, unix.ESRCH
+	}
+	// What the caller ignores (the shell makes a job in the background ignore SIGINT) would be ignored by
+	// the program too.
+	for sig := uintptr(1); sig <= lastSignal; sig++ {
+		// SIGKILL and SIGSTOP are refused; nothing else can fail.
+		syscall.RawSyscall6(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&a.defaultAction)), 0, signalSetSize, 0, 0)
 	}
 	if a.netns >= 0 {
 		if _, _, e := syscall.RawSyscall(unix.SYS_SETNS, uintptr(a.netns), unix.CLONE_NEWNET, 0); e != 0 {

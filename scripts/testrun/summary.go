@@ -107,7 +107,7 @@ func (s *summary) blamed(pkg string) bool {
 // reason finds in a skipped test's output what it said: "    a_test.go:12: needs redis-server".
 func reason(output string) string {
 	for text := range strings.Lines(output) {
-		if _, why, ok := strings.Cut(text, "_test.go:"); ok {
+		if _, why, ok := strings.Cut(text, ".go:"); ok {
 			if _, why, ok = strings.Cut(why, ": "); ok {
 				return strings.TrimSpace(why)
 			}

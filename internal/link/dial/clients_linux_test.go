@@ -176,7 +176,7 @@ func TestClients(t *testing.T) {
 		{name: "reset", limit: "5", err: "ECONNRESET", arrange: func(s *system) {
 			s.install(fault.Reset, func(e *fault.LinkEffect) { e.AfterBytes = 500 })
 		}},
-		{name: "blackhole", limit: "0.5", err: "timeout", total: [2]int{500, 1450}, arrange: func(s *system) {
+		{name: "blackhole", limit: "0.5", err: "timeout", total: [2]int{480, 1450}, arrange: func(s *system) {
 			s.install(fault.Blackhole, nil)
 		}},
 		{name: "healed", limit: "5", connect: [2]int{300, 950}, arrange: func(s *system) {
