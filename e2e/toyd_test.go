@@ -77,7 +77,7 @@ func (d *toy) do(f []string) string {
 	commands := map[string]func([]string) (string, error){
 		"ping":  func([]string) (string, error) { return "pong", nil },
 		"print": func(a []string) (string, error) { fmt.Println(strings.Join(a, " ")); return "", nil },
-		"write": write, "read": read, "fsync": fsync, "uring": uring,
+		"write": write, "copy": copyRange, "sendfile": sendFile, "splice": splice, "read": read, "fsync": fsync, "uring": uring,
 		"sleep": func(a []string) (string, error) {
 			ms, err := strconv.Atoi(a[0])
 			time.Sleep(time.Duration(ms) * time.Millisecond)
@@ -117,6 +117,55 @@ func write(a []string) (string, error) {
 	defer f.Close()
 	_, err = f.WriteString(strings.Join(a[1:], " ") + "\n")
 	return "", err
+}
+
+// into opens the file to write to and one with something in it.
+func into(path string, then func(in, out *os.File) error) (string, error) {
+	out, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return "", err
+	}
+	defer out.Close()
+	in, err := os.Create(path + ".in")
+	if err != nil {
+		return "", err
+	}
+	defer in.Close()
+	if err := in.Truncate(4096); err != nil {
+		return "", err
+	}
+	return "", then(in, out)
+}
+
+// copyRange, sendFile and splice write to a file by other calls than write.
+func copyRange(a []string) (string, error) {
+	return into(a[0], func(in, out *os.File) error {
+		_, err := unix.CopyFileRange(int(in.Fd()), nil, int(out.Fd()), nil, 100, 0)
+		return err
+	})
+}
+
+func sendFile(a []string) (string, error) {
+	return into(a[0], func(in, out *os.File) error {
+		_, err := unix.Sendfile(int(out.Fd()), int(in.Fd()), nil, 100)
+		return err
+	})
+}
+
+func splice(a []string) (string, error) {
+	return into(a[0], func(in, out *os.File) error {
+		r, w, err := os.Pipe()
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		defer w.Close()
+		if _, err := unix.Splice(int(in.Fd()), nil, int(w.Fd()), nil, 100, 0); err != nil {
+			return err
+		}
+		_, err = unix.Splice(int(r.Fd()), nil, int(out.Fd()), nil, 100, 0)
+		return err
+	})
 }
 
 func read(a []string) (string, error) {

@@ -22,7 +22,9 @@ func Families() []Family {
 	return []Family{
 		{"open", "opening or creating a file", []string{"openat", "open", "creat", "openat2"}, file, -1, 1, 0},
 		{"read", "reading from a file", []string{"read", "readv", "pread64", "preadv", "preadv2"}, file, 0, -1, -1},
-		{"write", "writing to a file", []string{"write", "writev", "pwrite64", "pwritev", "pwritev2"}, file, 0, -1, -1},
+		{"write", "writing to a file", []string{
+			"write", "writev", "pwrite64", "pwritev", "pwritev2", "sendfile", "copy_file_range", "splice",
+		}, file, 0, -1, -1},
 		{"fsync", "forcing a file to disk", []string{"fsync", "fdatasync", "sync_file_range", "syncfs"}, file, 0, -1, -1},
 		{"close", "closing a file", []string{"close"}, file, 0, -1, -1},
 		{"truncate", "changing a file's length", []string{"ftruncate", "fallocate"}, file, 0, -1, -1},
@@ -54,6 +56,9 @@ func FamilyOf(name string) (Family, bool) {
 	for _, f := range Families() {
 		if slices.Contains(f.Calls, name) {
 			f.Name, f.Calls = name, []string{name}
+			if name == "copy_file_range" || name == "splice" {
+				f.Descriptor = 2 // where it writes to; the first argument is where it reads from
+			}
 			return f, true
 		}
 	}

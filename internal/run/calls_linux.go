@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -28,12 +29,18 @@ func (l *leaf) subscription(service string, datagrams bool) intercept.Subscripti
 		Calls:      append(l.reach.Calls(service), "connect", "getpeername", "getsockname", "seccomp"),
 		Getsockopt: true, NoIOUring: true, Output: true,
 	}
+	if slices.ContainsFunc(sub.Calls, func(c string) bool { return slices.Contains(fileIO(), c) }) {
+		sub.Calls = append(sub.Calls, "io_setup")
+	}
 	if datagrams {
 		sub.Addressed = true
 		sub.Calls = append(sub.Calls, "sendmsg", "sendmmsg", "bind")
 	}
 	return sub
 }
+
+// fileIO returns calls that a program with a context for asynchronous I/O does without.
+func fileIO() []string { return []string{"read", "pread64", "write", "pwrite64", "fsync", "fdatasync"} }
 
 // serve answers the calls of a program and its children until none is left. Cheap answers are given
 // in this thread: handing each to a goroutine costs several times the answer itself.
@@ -198,7 +205,9 @@ func (s *service) proceed(session intercept.Session, c intercept.Call) {
 	case "seccomp":
 		s.listener(session, c)
 	case "io_uring_setup":
-		s.bypass(session, c)
+		s.bypass(session, c, "io_uring")
+	case "io_setup":
+		s.bypass(session, c, "asynchronous I/O (io_setup)")
 	default:
 		reply(session, c, intercept.Reply{})
 	}
@@ -228,11 +237,11 @@ func (s *service) write(session intercept.Session, c intercept.Call) {
 	reply(session, c, intercept.Reply{})
 }
 
-// bypass refuses io_uring: what goes through it passes every rule by. Programs fall back to ordinary
-// calls, as on the many machines that forbid it.
-func (s *service) bypass(session intercept.Session, c intercept.Call) {
+// bypass refuses io_uring and its elder: what goes through them passes every rule by. Programs fall back
+// to ordinary calls, as on the many machines that forbid them.
+func (s *service) bypass(session intercept.Session, c intercept.Call, what string) {
 	s.l.log.Append(s.Name, event.Note, map[string]any{
-		"message": s.Name + " asked for io_uring, which no fault could see; it was refused with ENOSYS",
+		"message": s.Name + " asked for " + what + ", which no fault could see; it was refused with ENOSYS",
 	})
 	reply(session, c, intercept.Reply{Answer: true, Errno: int(unix.ENOSYS)})
 }

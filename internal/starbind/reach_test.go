@@ -52,7 +52,7 @@ def deep(svc): fault(svc, stat = deny("EIO"), run = lambda: None)
 
 // TestReach says for bodies what they may inject.
 func TestReach(t *testing.T) {
-	const unlink, writes = "rmdir unlink unlinkat", "pwrite64 pwritev pwritev2 write writev"
+	const unlink, writes = "rmdir unlink unlinkat", "copy_file_range pwrite64 pwritev pwritev2 sendfile splice write writev"
 	for _, tc := range []struct{ name, body, want string }{
 		{"nothing", `api.get()`, ``},
 		{"direct", `fault(db, write = deny("EIO"), run = nothing)`, `db: ` + writes},
