@@ -31,6 +31,10 @@ func toyd(args []string) int {
 	}
 	var wg sync.WaitGroup
 	for _, port := range args {
+		if port, ok := strings.CutSuffix(port, "/udp"); ok {
+			wg.Go(func() { reflect(port) })
+			continue
+		}
 		port, echo := strings.CutSuffix(port, "/echo")
 		l, err := net.Listen("tcp", ":"+port)
 		if err != nil {
@@ -83,10 +87,11 @@ func (d *toy) do(f []string) string {
 			time.Sleep(time.Duration(ms) * time.Millisecond)
 			return "", err
 		},
-		"exit": func(a []string) (string, error) { n, _ := strconv.Atoi(a[0]); os.Exit(n); return "", nil },
-		"open": d.open,
-		"say":  d.say,
-		"both": d.both,
+		"exit":   func(a []string) (string, error) { n, _ := strconv.Atoi(a[0]); os.Exit(n); return "", nil },
+		"open":   d.open,
+		"say":    d.say,
+		"both":   d.both,
+		"volley": volley,
 		"listener": func([]string) (string, error) {
 			var allow [8]byte // one instruction: return ALLOW
 			allow[0], allow[6], allow[7] = 6, 0xff, 0x7f
@@ -243,6 +248,63 @@ func (d *toy) both(a []string) (string, error) {
 		fmt.Println("effect", i)
 	}
 	return "", nil
+}
+
+// reflect sends each datagram back.
+func reflect(port string) {
+	c, err := net.ListenPacket("udp", ":"+port)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return
+	}
+	buf := make([]byte, 2048)
+	for {
+		n, from, err := c.ReadFrom(buf)
+		if err != nil {
+			return
+		}
+		_, _ = c.WriteTo(buf[:n], from)
+	}
+}
+
+// volley HOST:PORT COUNT sends numbered datagrams and returns how many came back, how many of them
+// were copies, and how many came after a later one.
+func volley(a []string) (string, error) {
+	n, err := strconv.Atoi(a[1])
+	if err != nil {
+		return "", err
+	}
+	c, err := net.Dial("udp", a[0])
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	for i := range n {
+		if _, err := fmt.Fprint(c, i); err != nil {
+			return "", err
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	seen, came, copies, late, last := map[string]bool{}, 0, 0, 0, -1
+	buf := make([]byte, 2048)
+	for {
+		_ = c.SetReadDeadline(time.Now().Add(300 * time.Millisecond))
+		got, err := c.Read(buf)
+		if err != nil {
+			return fmt.Sprintf("%d %d %d", came, copies, late), nil
+		}
+		text := string(buf[:got])
+		came++
+		if seen[text] {
+			copies++
+		}
+		seen[text] = true
+		if i, _ := strconv.Atoi(text); i < last {
+			late++
+		} else {
+			last = i
+		}
+	}
 }
 
 // reason names an error by its errno, so that scenarios can compare it.
