@@ -38,6 +38,7 @@ const (
 	NeverTriggered      Code = "never-triggered"
 	NoAssertions        Code = "no-assertions"
 	UndeclaredIOWarning Code = "undeclared-io"
+	ServiceEnded        Code = "service-ended"
 )
 
 // Row describes one code.
@@ -88,6 +89,7 @@ func Codes() []Row {
 
 		{NeverTriggered, Pass, "a monitor held because what it watches for never occurred", "drive the scenario to it, or drop the monitor"},
 		{NoAssertions, Pass, "the leaf checks nothing: no expectation, assertion or property", "say what must hold"},
+		{ServiceEnded, Pass, "a service ended by itself while the scenario ran", "look at its log and exit code; where it must not happen, watch for it in a monitor on lifecycle events"},
 		{UndeclaredIOWarning, Pass, "a service tried to reach something that nothing declares", "declare it, or turn it off in the service"},
 	}
 }

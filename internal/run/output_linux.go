@@ -4,16 +4,25 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"math"
 	"os"
 	"sync"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/squallhq/squall/event"
+	"github.com/squallhq/squall/verdict"
 )
 
 // lineLimit cuts lines in events; the whole output stands in the log.
 const lineLimit = 64 << 10
+
+// lineCount is how many lines of a stream become events. More would take longer to judge than any scenario
+// takes, and say nothing: the leaf is left open and the rest stands in the log only.
+const lineCount = 200_000
 
 // output is one stream of a service: every byte goes to sink, every line becomes an event of the
 // service's lane. What is read is in the log before the lock is given up, so that drain leaves no
@@ -30,6 +39,9 @@ type output struct {
 	buf  []byte
 	rest []byte
 	err  error
+	// taken counts bytes, count lines.
+	taken int64
+	count int
 }
 
 func newOutput(file *os.File, service string, kind event.Kind, log *event.Log, sink func([]byte)) (*output, error) {
@@ -47,46 +59,78 @@ func (o *output) follow() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.rest) > 0 {
-		o.log.Append(o.service, o.kind, decode(o.rest))
+		o.line(o.rest)
 		o.rest = nil
 	}
 	if err == nil {
 		err = o.err
 	}
 	if !errors.Is(err, io.EOF) && err != nil {
-		o.log.Append(o.service, event.Note, map[string]any{"code": "events-dropped", "message": err.Error()})
+		o.log.Append(o.service, event.Note, map[string]any{"code": string(verdict.EventsDropped), "message": err.Error()})
 	}
 }
 
-// drain takes what is in the pipe now. Everything that the program had written when drain was called
-// is in the log when it returns.
+// drain takes what is in the pipe now, and no more: a program may print faster than this reads. Everything
+// that the program had written when drain was called is in the log when it returns.
 func (o *output) drain() {
-	_ = o.raw.Control(func(fd uintptr) { o.take(fd) })
+	_ = o.raw.Control(func(fd uintptr) {
+		o.mu.Lock()
+		waiting, err := unix.IoctlGetInt(int(fd), unix.TIOCINQ)
+		until := o.taken + int64(waiting)
+		o.mu.Unlock()
+		for more := err == nil && waiting > 0; more; {
+			more = o.step(fd, until)
+		}
+	})
 }
 
 // take reads until there is nothing more for now; it reports whether the stream has ended.
 func (o *output) take(fd uintptr) bool {
+	for o.step(fd, math.MaxInt64) {
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for o.err == nil {
-		n, err := syscall.Read(int(fd), o.buf)
-		switch {
-		case err == syscall.EINTR:
-			continue
-		case err == syscall.EAGAIN:
-			return false
-		case err != nil:
-			o.err = err
-		case n == 0:
-			o.err = io.EOF
-		default:
-			o.sink(o.buf[:n])
-			o.rest = lines(append(o.rest, o.buf[:n]...), func(line []byte) {
-				o.log.Append(o.service, o.kind, decode(line))
-			})
-		}
+	return o.err != nil
+}
+
+// step reads once; it reports whether there may be more before the given count of bytes. The lock is given
+// up after each step, so that whoever drains does not wait for the end of a stream that has none.
+func (o *output) step(fd uintptr, until int64) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.err != nil || o.taken >= until {
+		return false
 	}
-	return true
+	n, err := syscall.Read(int(fd), o.buf)
+	switch {
+	case err == syscall.EINTR:
+		return true
+	case err == syscall.EAGAIN:
+		return false
+	case err != nil:
+		o.err = err
+	case n == 0:
+		o.err = io.EOF
+	default:
+		o.taken += int64(n)
+		o.sink(o.buf[:n])
+		o.rest = lines(append(o.rest, o.buf[:n]...), o.line)
+	}
+	return o.err == nil && o.taken < until
+}
+
+// line makes an event of a line, as long as there are not too many.
+func (o *output) line(b []byte) {
+	o.count++
+	switch {
+	case o.count <= lineCount:
+		o.log.Append(o.service, o.kind, decode(b))
+	case o.count == lineCount+1:
+		o.log.Append(o.service, event.Note, map[string]any{
+			"code":    string(verdict.EventsDropped),
+			"message": fmt.Sprintf("%s printed more than %d lines; the rest stands in its log only", o.service, lineCount),
+		})
+	}
 }
 
 // lines calls fn with each whole line and returns what is left. A line longer than lineLimit is

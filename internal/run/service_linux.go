@@ -166,6 +166,9 @@ func (s *service) reap(p *process, exit <-chan launch.Exit) {
 		fields["signal"] = p.exit.Signal
 	}
 	s.l.log.Append(s.Name, event.Lifecycle, fields)
+	if !p.expected.Load() {
+		s.l.note(s.Name, verdict.ServiceEnded, fmt.Sprintf("%s ended with %s", s.Name, exitText(p.exit)))
+	}
 	close(p.exited)
 }
 
