@@ -141,7 +141,7 @@ func controlEntries() []entry {
 		},
 		{
 			Name: "choose", Phases: bind.InBody,
-			Doc:     "decides an unknown: a leaf for each option.",
+			Doc:     "decides an unknown: each leaf takes one of the options, drawn from its seed.",
 			Example: `backend = choose("backend", ["primary", "replica"])`,
 			Params: []param{
 				{Name: "name", Kind: bind.Value(), Required: true, Doc: "its name; may be left out"},
