@@ -88,6 +88,7 @@ func (d *toy) do(f []string) string {
 			return "", err
 		},
 		"exit":   func(a []string) (string, error) { n, _ := strconv.Atoi(a[0]); os.Exit(n); return "", nil },
+		"flood":  flood,
 		"open":   d.open,
 		"say":    d.say,
 		"both":   d.both,
@@ -121,6 +122,34 @@ func write(a []string) (string, error) {
 	}
 	defer f.Close()
 	_, err = f.WriteString(strings.Join(a[1:], " ") + "\n")
+	return "", err
+}
+
+// flood N prints so many lines on a copy of standard output, without end for 0. It answers once they are
+// printed or, for 0, once some are.
+func flood(a []string) (string, error) {
+	n, err := strconv.Atoi(a[0])
+	if err != nil {
+		return "", err
+	}
+	fd, err := syscall.Dup(1)
+	if err != nil {
+		return "", err
+	}
+	block := []byte(strings.Repeat("flood\n", 1000))
+	for range n / 1000 {
+		if _, err := syscall.Write(fd, block); err != nil {
+			return "", err
+		}
+	}
+	if n == 0 {
+		go func() {
+			for {
+				_, _ = syscall.Write(fd, block)
+			}
+		}()
+		_, err = syscall.Write(fd, block)
+	}
 	return "", err
 }
 
