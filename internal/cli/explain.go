@@ -35,8 +35,21 @@ func (e *env) explain(err error) {
 	}
 }
 
-// tidy drops the package prefix that every error of ours begins with: who called is known.
-func tidy(err error) string { return strings.TrimPrefix(err.Error(), "squall: ") }
+// tidy drops the names of packages that an error of ours begins with: they say nothing to a user.
+func tidy(err error) string {
+	text := err.Error()
+	for {
+		first, rest, found := strings.Cut(text, ": ")
+		switch first {
+		case "squall", "starbind", "bundle", "plan", "run", "load", "launch":
+			if found {
+				text = rest
+				continue
+			}
+		}
+		return text
+	}
+}
 
 // hint returns what to do about an error.
 func hint(err error) string {
@@ -64,6 +77,8 @@ func hint(err error) string {
 		return "keep runs in a directory that you may write to, with --dir"
 	case errors.As(err, &path) && errors.Is(err, fs.ErrNotExist):
 		return missingHint(path.Path)
+	case errors.Is(err, fs.ErrNotExist):
+		return missingHint("specification.star")
 	}
 	return ""
 }
