@@ -94,7 +94,7 @@ func matchHint(e *squall.NoMatch) string {
 
 // missingHint names files beside a missing one that look like what was meant.
 func missingHint(path string) string {
-	found, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "*"+filepath.Ext(path)))
+	found, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "[^.]*"+filepath.Ext(path)))
 	if filepath.Ext(path) == "" || len(found) == 0 {
 		if cwd, err := os.Getwd(); err == nil && !filepath.IsAbs(path) {
 			return "paths are relative to " + cwd
