@@ -58,8 +58,15 @@ def sync():
     a.send(data = "write /tmp/x 1")
     return [a.send(data = "fsync /tmp/x").body for _ in range(4)]
 
+def cut_off():
+    """The partition heals, and a new connection works."""
+    a.send(data = "open p b:7000")
+    partition(a, b, run = lambda: a.send(data = "say p 100 ping"))
+    return a.send(data = "open q b:7000").body.split(" ")[0]
+
 scenario(talk)
 scenario(sync)
+scenario(cut_off, expect = lambda r: assert_eq(r, "ok"))
 
 some_writes = fault_assumption("some_writes", target = a, write = deny("ENOSPC", probability = 0.5, optional = True))
 some_syncs = fault_assumption("some_syncs", target = a, fsync = deny("EIO", probability = 0.5, optional = True))

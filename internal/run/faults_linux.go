@@ -56,7 +56,7 @@ func (f *faults) install(rules []fault.Rule) (spec.Active, error) {
 		r.ID = f.unique(r.ID)
 		if err := f.actor(r).Install(r); err != nil {
 			f.release(a.rules)
-			return nil, fmt.Errorf("run: install %s: %w", r.ID, err)
+			return nil, &installError{r, err}
 		}
 		if _, known := f.installed.Load(r.ID); !known {
 			f.all = append(f.all, r)
@@ -135,6 +135,18 @@ func (f *faults) rule(id string) (fault.Rule, bool) {
 	}
 	return fault.Rule{}, false
 }
+
+// installError says which rule could not be put in force.
+type installError struct {
+	rule fault.Rule
+	err  error
+}
+
+func (e *installError) Error() string {
+	return fmt.Sprintf("%s on %s (%s): %v", e.rule.Effect(), e.rule.Target(), e.rule.ID, e.err)
+}
+
+func (e *installError) Unwrap() error { return e.err }
 
 // active is spec.Active.
 type active struct {

@@ -134,13 +134,13 @@ func await(ctx context.Context, clock vtime.Clock, p probe, timeout time.Duratio
 		attempt, cancel := context.WithTimeout(ctx, min(2*time.Second, max(deadline-clock.Now(), time.Millisecond)))
 		err := p(attempt)
 		cancel()
-		if err == nil {
-			return nil
-		}
 		select {
 		case <-ended:
 			return errEnded
 		default:
+		}
+		if err == nil {
+			return nil
 		}
 		if clock.Now() >= deadline {
 			return fmt.Errorf("not ready after %s: %w", timeout, err)

@@ -188,10 +188,15 @@ func (l *leaf) body(ctx context.Context) outcome {
 
 // uninstallable says why a rule could not be put in force.
 func uninstallable(err error) *spec.Ended {
+	end := &spec.Ended{Code: string(verdict.WorldFailed), Detail: err.Error()}
 	if errors.Is(err, link.ErrNeedsOwnedNetwork) {
-		return &spec.Ended{Code: string(verdict.NeedsNamespaces), Detail: err.Error()}
+		end.Code = string(verdict.NeedsNamespaces)
 	}
-	return &spec.Ended{Code: string(verdict.WorldFailed), Detail: err.Error()}
+	var install *installError
+	if errors.As(err, &install) {
+		end.Subject, end.Position = install.rule.ID, install.rule.Position
+	}
+	return end
 }
 
 // ending says how a body ended. One that was ended because a property is violated is Decided: the

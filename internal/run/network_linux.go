@@ -25,6 +25,9 @@ type network struct {
 	links  *link.Network
 	dialer *dial.Dialer
 	spaces map[string]*launch.Network
+	// shared tells that the services are on the machine's own network, where no link can be mediated:
+	// the filters and the addresses that it takes are not ours.
+	shared bool
 	// numbers replaces name:port by address:port; nil where the world has names of its own.
 	numbers *strings.Replacer
 
@@ -37,6 +40,7 @@ type network struct {
 func newNetwork(l *leaf, in *launch.Inside) (*network, error) {
 	n := &network{l: l, spaces: map[string]*launch.Network{}, opened: map[link.Flow]int64{}}
 	if in.Mode == launch.ModeShared {
+		n.shared = true
 		n.numbers = numbers(l.system.suite.Services)
 	}
 	n.links = link.New(link.Config{Seed: l.plan.Seed, Clock: l.clock, Record: n.record})
@@ -50,7 +54,7 @@ func newNetwork(l *leaf, in *launch.Inside) (*network, error) {
 	}
 	var err error
 	n.dialer, err = dial.New(dial.Config{
-		Services: l.system.suite.Services, Namespaces: spaces, Links: n.links, Touched: l.reach.Touches,
+		Services: l.system.suite.Services, Namespaces: spaces, Links: n.links, Touched: n.touched,
 		Clock: l.clock, Observe: n.observe,
 	})
 	if err != nil {
@@ -130,8 +134,19 @@ func (n *network) heal() {
 
 func (n *network) decisions() []bundle.Decision { return n.links.Decisions() }
 
-// Install implements actor; it takes link rules only.
-func (n *network) Install(rules ...fault.Rule) error { return n.links.Install(rules...) }
+// touched reports whether connections may be acted on, and so are mediated.
+func (n *network) touched(client, server, iface string) bool {
+	return !n.shared && n.l.reach.Touches(client, server, iface)
+}
+
+// Install implements actor; it takes link rules only. On the machine's own network it refuses them: a
+// rule that could not act must not look as if it had.
+func (n *network) Install(rules ...fault.Rule) error {
+	if n.shared {
+		return link.ErrNeedsOwnedNetwork
+	}
+	return n.links.Install(rules...)
+}
 
 // Lift implements actor.
 func (n *network) Lift(ids ...string) { n.links.Lift(ids...) }

@@ -32,10 +32,15 @@ func during(rules []fault.Rule, phase string) []fault.Rule {
 // start starts the services, each once those that it depends on are ready. It returns why the leaf
 // cannot go on, or nil.
 func (l *leaf) start(ctx context.Context) *verdict.Reason {
+	if l.job.Shared {
+		if why := l.taken(); why != nil {
+			return why
+		}
+	}
 	if rules := during(l.plan.Rules(), "start"); len(rules) > 0 {
 		if _, err := l.faults.install(rules); err != nil {
 			why := uninstallable(err)
-			return &verdict.Reason{Code: verdict.Code(why.Code), Detail: why.Detail}
+			return &verdict.Reason{Code: verdict.Code(why.Code), Detail: why.Detail, Subject: why.Subject, Position: why.Position}
 		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -75,6 +80,39 @@ func (l *leaf) start(ctx context.Context) *verdict.Reason {
 	}
 	wg.Wait()
 	return first
+}
+
+// taken says which port cannot be had on the machine's own network. A service that found its port taken
+// would end, and what is tried on it would be answered by whoever has the port.
+func (l *leaf) taken() *verdict.Reason {
+	type place struct {
+		port     int
+		datagram bool
+	}
+	owners := map[place]string{}
+	for _, decl := range l.system.suite.Services {
+		for _, face := range decl.Interfaces {
+			at := place{face.Port, face.Protocol == "udp"}
+			if other := owners[at]; other != "" && other != decl.Name {
+				return &verdict.Reason{
+					Code: verdict.NeedsNamespaces, Subject: decl.Name, Position: face.Position,
+					Detail: fmt.Sprintf("%s and %s both listen at port %d, which takes a network for each", other, decl.Name, face.Port),
+				}
+			}
+			owners[at] = decl.Name
+			look := l.services[decl.Name].network.Listening
+			if at.datagram {
+				look = l.services[decl.Name].network.Bound
+			}
+			if v4, v6 := look(face.Port); v4 || v6 {
+				return &verdict.Reason{
+					Code: verdict.ServiceNotStarted, Subject: decl.Name, Position: face.Position,
+					Detail: fmt.Sprintf("%s: port %d is taken by another program of this machine", decl.Name, face.Port),
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // stop ends the services, dependants first, and reads their output to the end.

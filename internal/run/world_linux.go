@@ -83,7 +83,11 @@ func (w *world) Inject(_ context.Context, rules ...fault.Rule) (spec.Active, err
 			return nil, &spec.Ended{Code: string(verdict.NotSubscribed), Detail: why, Subject: r.ID, Position: r.Position}
 		}
 	}
-	return w.l.faults.install(rules)
+	active, err := w.l.faults.install(rules)
+	if err != nil {
+		return nil, uninstallable(err)
+	}
+	return active, nil
 }
 
 func (w *world) Act(ctx context.Context, name string, a spec.Action) error {
