@@ -87,20 +87,22 @@ const bundleName = "run.squall"
 // publish gives the evidence its place. A directory without a bundle would only mislead, so it is
 // taken away again where the bundle cannot be written.
 func publish(w *bundle.Writer, m bundle.Manifest, record bundle.Plan, dir, base string) (*Result, error) {
-	if dir == "" {
-		var err error
-		if dir, err = newRunDir(base); err != nil {
-			return nil, err
+	path := ""
+	w.At(func() (_ string, err error) {
+		if dir == "" {
+			dir, err = newRunDir(base)
 		}
-	}
-	path := filepath.Join(dir, bundleName)
-	w.At(path)
+		path = filepath.Join(dir, bundleName)
+		return path, err
+	})
 	err := w.Close(m)
 	if err == nil {
 		err = writeJSON(filepath.Join(dir, "plan.json"), record)
 	}
 	if err != nil {
-		_ = os.RemoveAll(dir)
+		if dir != "" {
+			_ = os.RemoveAll(dir)
+		}
 		return nil, err
 	}
 	return open(dir, path)

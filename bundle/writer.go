@@ -31,6 +31,7 @@ const (
 type Writer struct {
 	path     string
 	dir      string
+	place    func() (string, error)
 	redactor *Redactor
 
 	mu      sync.Mutex
@@ -72,11 +73,12 @@ func create(path string, r *Redactor, open func(dir string) (sink, error)) (*Wri
 	}, nil
 }
 
-// At changes where Close puts the bundle; it must be on the file system that Create was given.
-func (w *Writer) At(path string) {
+// At lets Close ask for the bundle's place at the last moment, when all that is left to do is to give
+// it its name. It must be on the file system that Create was given.
+func (w *Writer) At(place func() (string, error)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.path = path
+	w.place = place
 }
 
 // Plan records what is to be run. It must be called once, before Close.
@@ -245,6 +247,12 @@ func (w *Writer) publish() error {
 	}
 	if err := w.file.Sync(); err != nil {
 		return w.fail("sync", err)
+	}
+	if w.place != nil {
+		var err error
+		if w.path, err = w.place(); err != nil {
+			return w.fail("place", err)
+		}
 	}
 	if err := w.file.publish(w.path); err != nil {
 		return w.fail("publish", err)

@@ -191,7 +191,7 @@ func (r Rule) Effect() string {
 	if s := r.Syscall; s != nil {
 		switch {
 		case s.Errno != "" && s.Delay > 0:
-			return fmt.Sprintf("%s=deny(%q, after=%q)", s.Family, s.Errno, s.Delay)
+			return fmt.Sprintf("%s=delay(%q, errno=%q)", s.Family, s.Delay, s.Errno)
 		case s.Errno != "":
 			return fmt.Sprintf("%s=deny(%q)", s.Family, s.Errno)
 		}

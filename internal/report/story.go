@@ -69,7 +69,7 @@ func weight(e event.Event) int {
 	case event.Link:
 		return linkWeight(e, ruled)
 	case event.Lifecycle:
-		if e.String("phase") == "exited" {
+		if expected, _ := e.Fields["expected"].(bool); e.String("phase") == "exited" && !expected {
 			return 80
 		}
 	case event.Unmet:
