@@ -18,6 +18,8 @@ type page struct {
 	acknowledged uint32
 	// failure is stage<<16 | errno of what went wrong in the child.
 	failure uint32
+	// defaultAction is a struct sigaction of the kernel that nobody writes to: all zero, SIG_DFL.
+	defaultAction [4]uint64
 }
 
 const (
@@ -64,12 +66,9 @@ type childArgs struct {
 	limit       *unix.Rlimit
 	filter      *unix.SockFprog
 	filterFlags uintptr
-	keepGroup   bool
-	dropCaps    bool
-	keepPrivs   bool
-	page        *page
-	// defaultAction is a struct sigaction of the kernel: all zero, SIG_DFL.
-	defaultAction [4]uint64
+	// keepGroup, dropCaps and keepPrivs are as in Spawn.
+	keepGroup, dropCaps, keepPrivs bool
+	page                           *page
 }
 
 // Signals are numbered from 1 to lastSignal; the kernel wants to know the size of a set of them.
@@ -127,6 +126,19 @@ const (
 	prAmbient = 0x2f
 )
 
+// defaultSignals undoes what the caller ignores (the shell makes a job in the background ignore SIGINT),
+// which the program would ignore too.
+//
+//go:noinline
+//go:norace
+//go:nosplit
+func defaultSignals(a *childArgs) {
+	for sig := uintptr(1); sig <= lastSignal; sig++ {
+		// SIGKILL and SIGSTOP are refused; nothing else can fail.
+		syscall.RawSyscall6(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&a.page.defaultAction)), 0, signalSetSize, 0, 0)
+	}
+}
+
 // prepare gives the child its place: parent, network, group, descriptors, directory.
 //
 //go:noinline
@@ -140,12 +152,7 @@ func prepare(a *childArgs) (uint32, unix.Errno) {
 	if p, _, _ := syscall.RawSyscall(unix.SYS_GETPPID, 0, 0, 0); p != a.parent {
 		return stageParent, unix.ESRCH
 	}
-	// What the caller ignores (the shell makes a job in the background ignore SIGINT) would be ignored by
-	// the program too.
-	for sig := uintptr(1); sig <= lastSignal; sig++ {
-		// SIGKILL and SIGSTOP are refused; nothing else can fail.
-		syscall.RawSyscall6(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&a.defaultAction)), 0, signalSetSize, 0, 0)
-	}
+	defaultSignals(a)
 	if a.netns >= 0 {
 		if _, _, e := syscall.RawSyscall(unix.SYS_SETNS, uintptr(a.netns), unix.CLONE_NEWNET, 0); e != 0 {
 			return stageNetNS, e
