@@ -1,7 +1,7 @@
 package run
 
 import (
-	"encoding/binary"
+	"errors"
 
 	"golang.org/x/sys/unix"
 
@@ -9,61 +9,33 @@ import (
 	"github.com/squallhq/squall/internal/link/dial"
 )
 
-// The layout of struct msghdr and struct mmsghdr on 64-bit Linux.
-const (
-	msghdrSize  = 56
-	mmsghdrSize = 64
-	// maxBatch is the most messages of one sendmmsg that the kernel takes.
-	maxBatch = 1024
-)
+// errShort is for memory that ends before what was to be read.
+var errShort = errors.New("run: memory ends")
 
 // datagram prepares the way of what a program sends to an address. The kernel then sends it.
 func (s *service) datagram(session intercept.Session, c intercept.Call) {
-	fd := int(int32(c.Args[0]))
-	for _, g := range destinations(session, c) {
-		socket, err := session.Descriptor(c, fd)
+	names, flags, err := dial.Names(c.Name, c.Args, func(at uint64, p []byte) error {
+		n, err := session.ReadMemory(c, at, p)
+		if err == nil && n < len(p) {
+			err = errShort
+		}
+		return err
+	})
+	if err != nil {
+		reply(session, c, intercept.Reply{}) // the kernel says what is wrong with it
+		return
+	}
+	for _, name := range names {
+		socket, err := session.Descriptor(c, int(int32(c.Args[0])))
 		if err != nil {
 			break
 		}
-		g.Client, g.Socket = s.Name, socket
-		if r := s.l.system.net.dialer.Send(g); !r.Native {
+		if r := s.l.system.net.dialer.Send(dial.Datagram{Client: s.Name, Socket: socket, Addr: name, Flags: flags}); !r.Native {
 			connected(session, c, r)
 			return
 		}
 	}
 	reply(session, c, intercept.Reply{})
-}
-
-// destinations reads the addresses that a call sends to; a message without one has none.
-func destinations(session intercept.Session, c intercept.Call) []dial.Datagram {
-	switch c.Name {
-	case "sendto":
-		if raw := sockaddr(session, c, c.Args[4], c.Args[5]); raw != nil {
-			return []dial.Datagram{{Addr: raw, Flags: int(c.Args[3])}}
-		}
-	case "sendmsg":
-		if raw := messageName(session, c, c.Args[1]); raw != nil {
-			return []dial.Datagram{{Addr: raw, Flags: int(c.Args[2])}}
-		}
-	case "sendmmsg":
-		var out []dial.Datagram
-		for i := range min(c.Args[2]&0xffffffff, maxBatch) {
-			if raw := messageName(session, c, c.Args[1]+i*mmsghdrSize); raw != nil {
-				out = append(out, dial.Datagram{Addr: raw, Flags: int(c.Args[3])})
-			}
-		}
-		return out
-	}
-	return nil
-}
-
-// messageName reads the address that a struct msghdr points to.
-func messageName(session intercept.Session, c intercept.Call, header uint64) []byte {
-	var b [msghdrSize]byte
-	if n, err := session.ReadMemory(c, header, b[:]); err != nil || n < len(b) {
-		return nil
-	}
-	return sockaddr(session, c, binary.NativeEndian.Uint64(b[:]), uint64(binary.NativeEndian.Uint32(b[8:])))
 }
 
 // sockaddr reads a socket address, or returns nil where there is none.
