@@ -60,7 +60,7 @@ func faultEntries() []entry {
 			Doc:     "puts rules in force while a function runs, and lifts them even when it fails. It returns the function's result.",
 			Example: `r = fault(db, write = deny("ENOSPC"), run = lambda: api.post(path = "/orders"))`,
 			Params: []param{
-				{Name: "target", Kind: aFaultTarget(), Required: true, Doc: "a service, an interface, an assumption, or a rule that says itself between whom"},
+				{Name: "target", Kind: aFaultTarget(), Required: true, Doc: "a service, an interface, a link, an assumption, or a rule that says itself between whom"},
 				{Name: "rules", Kind: aLinkRule(), Variadic: true, Doc: "effects on connections to the target"},
 				{Name: "run", Kind: bind.Function(0), Required: true, Doc: "what to do meanwhile"},
 				{Name: "source", Kind: aService(), Preset: "any", Doc: "for effects on connections: the service that connects"},
@@ -200,11 +200,11 @@ func targetOf(v starlark.Value) (target, bool) {
 	return target{service, iface}, true
 }
 
-// aFaultTarget converts to a target, an *assumption or a *linkRule.
+// aFaultTarget converts to a target, a *linkValue, an *assumption or a *linkRule.
 func aFaultTarget() kind {
-	return bind.Scalar("a service, an interface, an assumption or a rule", func(v starlark.Value) (any, bool) {
+	return bind.Scalar("a service, an interface, a link, an assumption or a rule", func(v starlark.Value) (any, bool) {
 		switch v := v.(type) {
-		case *assumption, *linkRule:
+		case *assumption, *linkRule, *linkValue:
 			return v, true
 		}
 		return targetOf(v)

@@ -59,6 +59,12 @@ func (c *call) ruleSet() ([]fault.Rule, []any) {
 		if len(c.Rest) > 0 {
 			c.Errorf(c.Rest[0].At, "", "%s= needs a service as target", c.Rest[0].Name)
 		}
+	case *linkValue:
+		keys = append(keys, v)
+		effects = v.between(effects)
+		if len(c.Rest) > 0 {
+			c.Errorf(c.Rest[0].At, "", "%s= needs a service as target", c.Rest[0].Name)
+		}
 	case target:
 		keys = append(keys, v)
 		tgt = v
@@ -69,6 +75,19 @@ func (c *call) ruleSet() ([]fault.Rule, []any) {
 		c.Errorf(c.Site.Span(), "", "has no rule: name a call (write = deny(...)), an effect such as latency(), or an assumption")
 	}
 	return rules, keys
+}
+
+// between returns the effects on this link; one that names its own link keeps that.
+func (l *linkValue) between(effects []*linkRule) []*linkRule {
+	out := make([]*linkRule, len(effects))
+	for i, e := range effects {
+		copied := *e
+		if copied.pair == nil {
+			copied.pair = &l.pair
+		}
+		out[i] = &copied
+	}
+	return out
 }
 
 // bodyNames gives IDs to rules made in a body: by the position of the call and, in a loop, by the
