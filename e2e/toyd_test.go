@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -93,6 +94,7 @@ func (d *toy) do(f []string) string {
 		"say":    d.say,
 		"both":   d.both,
 		"volley": volley,
+		"sh":     commandLine,
 		"listener": func([]string) (string, error) {
 			var allow [8]byte // one instruction: return ALLOW
 			allow[0], allow[6], allow[7] = 6, 0xff, 0x7f
@@ -334,6 +336,16 @@ func volley(a []string) (string, error) {
 			last = i
 		}
 	}
+}
+
+// commandLine runs a command line and returns what it printed, on one line.
+func commandLine(a []string) (string, error) {
+	out, err := exec.Command("/bin/sh", "-c", strings.Join(a, " ")).CombinedOutput()
+	text := strings.Join(strings.Fields(string(out)), " ")
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, text)
+	}
+	return text, nil
 }
 
 // reason names an error by its errno, so that scenarios can compare it.
