@@ -89,7 +89,7 @@ func Codes() []Row {
 
 		{NeverTriggered, Pass, "a monitor held because what it watches for never occurred", "drive the scenario to it, or drop the monitor"},
 		{NoAssertions, Pass, "the leaf checks nothing: no expectation, assertion or property", "say what must hold"},
-		{ServiceEnded, Pass, "a service ended by itself while the scenario ran", "look at its log and exit code; where it must not happen, watch for it in a monitor on lifecycle events"},
+		{ServiceEnded, Pass, "a service ended by itself", "look at its log and exit code; where it must not happen, watch for it in a monitor on lifecycle events"},
 		{UndeclaredIOWarning, Pass, "a service tried to reach something that nothing declares", "declare it, or turn it off in the service"},
 	}
 }
