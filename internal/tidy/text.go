@@ -61,13 +61,11 @@ func comments(f *File) []Finding {
 	return all
 }
 
-// foreign matches hosts of package registries, and paths of one machine. Its own source must not
+// foreign matches settings of package registries, and paths of one machine. Its own source must not
 // match, so each alternative is broken by a bracket.
-var foreign = regexp.MustCompile(`(proxy|sum)[.]golang\.org|registry[.](npmjs|yarnpkg)\.|\b(files[.]pythonhosted|pypi)[.]org|` +
-	`\bcrates[.]io\b|(deb|security)[.]debian\.org|repo1?[.]maven|` +
-	`/work/[(]?(main|shared|\.library|\.mirror)\b|(^|[^\w])/[r]oot/|(^|[^\w])/[h]ome/[a-z]+/`)
+var foreign = regexp.MustCompile(`GOPROX[Y]=|index-ur[l]|registry[=]http|"resolved": "http[s]|(^|[^\w])/[r]oot/|(^|[^\w])/[h]ome/[a-z]+/`)
 
-// places wants no registry's host and no path of a machine anywhere.
+// places wants no registry's setting and no path of a machine anywhere.
 func places(t *Tree) []Finding {
 	var all []Finding
 	for _, x := range t.Text {
@@ -76,7 +74,7 @@ func places(t *Tree) []Finding {
 		}
 		for i, line := range bytes.Split(x.Content, []byte{'\n'}) {
 			if m := foreign.Find(line); m != nil {
-				all = append(all, Finding{"places", x.Path, i + 1, "", fmt.Sprintf("a registry's host or a machine's path: %q", m)})
+				all = append(all, Finding{"places", x.Path, i + 1, "", fmt.Sprintf("a registry's setting or a machine's path: %q", m)})
 			}
 		}
 	}
