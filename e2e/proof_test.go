@@ -292,6 +292,25 @@ func TestTwoAtOnce(t *testing.T) {
 	}
 }
 
+// children returns the processes that a process has started and that live.
+func children(t *testing.T, pid int) []string {
+	t.Helper()
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, path := range stats {
+		b, _ := os.ReadFile(path)
+		// The name, in parentheses, may hold anything; state and parent follow it.
+		f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+		if len(f) > 1 && f[1] == strconv.Itoa(pid) {
+			out = append(out, filepath.Base(filepath.Dir(path)))
+		}
+	}
+	return out
+}
+
 // Ctrl-C keeps what is decided and says so: exit 2, a bundle that is not complete.
 func TestInterrupted(t *testing.T) {
 	dir := specDir(t, twoServices+`
@@ -304,13 +323,23 @@ def slow():
 scenario(quick, expect = lambda r: assert_true(r.ok))
 scenario(slow, timeout = "25s")
 `)
-	cmd := command(t, dir, "test", "spec.star")
+	cmd := command(t, dir, "test", "spec.star", "--jobs", "1")
 	var out bytes.Buffer
 	cmd.Stdout = &out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(1500 * time.Millisecond)
+	// One leaf at a time: once a second world is there, the first leaf is decided.
+	worlds := map[string]bool{}
+	for end := time.Now().Add(20 * time.Second); len(worlds) < 2; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			_ = cmd.Process.Kill()
+			t.Fatalf("the second leaf never began: %v", worlds)
+		}
+		for _, pid := range children(t, cmd.Process.Pid) {
+			worlds[pid] = true
+		}
+	}
 	_ = cmd.Process.Signal(os.Interrupt)
 	_ = cmd.Wait()
 	if code := cmd.ProcessState.ExitCode(); code != 2 {
