@@ -55,6 +55,8 @@ func toyd(args []string) int {
 type toy struct {
 	mu    sync.Mutex
 	conns map[string]net.Conn
+	// memory is a file that map has mapped.
+	memory []byte
 }
 
 func (d *toy) accept(l net.Listener, handle func(net.Conn)) {
@@ -95,6 +97,8 @@ func (d *toy) do(f []string) string {
 		"both":   d.both,
 		"volley": volley,
 		"sh":     commandLine,
+		"map":    d.mapFile,
+		"sync":   d.syncMap,
 		"listener": func([]string) (string, error) {
 			var allow [8]byte // one instruction: return ALLOW
 			allow[0], allow[6], allow[7] = 6, 0xff, 0x7f
@@ -346,6 +350,35 @@ func commandLine(a []string) (string, error) {
 		return "", fmt.Errorf("%w: %s", err, text)
 	}
 	return text, nil
+}
+
+// mapFile PATH TEXT maps a file, shared and writable, and changes it there.
+func (d *toy) mapFile(a []string) (string, error) {
+	f, err := os.OpenFile(a[0], os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	if err := f.Truncate(4096); err != nil {
+		return "", err
+	}
+	m, err := unix.Mmap(int(f.Fd()), 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return "", err
+	}
+	copy(m, a[1])
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.memory = m
+	return "", nil
+}
+
+// syncMap TEXT changes the mapped file once more and forces it to disk.
+func (d *toy) syncMap(a []string) (string, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	copy(d.memory, a[0])
+	return "", unix.Msync(d.memory, unix.MS_SYNC)
 }
 
 // reason names an error by its errno, so that scenarios can compare it.

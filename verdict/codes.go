@@ -39,6 +39,7 @@ const (
 	NoAssertions        Code = "no-assertions"
 	UndeclaredIOWarning Code = "undeclared-io"
 	ServiceEnded        Code = "service-ended"
+	MappedFile          Code = "mapped-file"
 )
 
 // Row describes one code.
@@ -89,6 +90,7 @@ func Codes() []Row {
 
 		{NeverTriggered, Pass, "a monitor held because what it watches for never occurred", "drive the scenario to it, or drop the monitor"},
 		{NoAssertions, Pass, "the leaf checks nothing: no expectation, assertion or property", "say what must hold"},
+		{MappedFile, Pass, "a service changes a file through memory that it mapped, which no fault on writes can see", "check that the fault hits what matters, or turn mapping off in the service"},
 		{ServiceEnded, Pass, "a service ended by itself", "look at its log and exit code; where it must not happen, watch for it in a monitor on lifecycle events"},
 		{UndeclaredIOWarning, Pass, "a service tried to reach something that nothing declares", "declare it, or turn it off in the service"},
 	}

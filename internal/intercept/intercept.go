@@ -48,6 +48,9 @@ type Subscription struct {
 	// Output stops at write and writev to descriptors 1 and 2, so that what programs print keeps its order
 	// among them.
 	Output bool
+	// SharedMappings stops at mmap of a file that is shared and writable: what is written there passes every
+	// call by.
+	SharedMappings bool
 	// NoIOUring stops at io_uring_setup, by which a program would get past every other stop.
 	NoIOUring bool
 }

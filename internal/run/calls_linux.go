@@ -32,6 +32,10 @@ func (l *leaf) subscription(service string, datagrams bool) intercept.Subscripti
 	if slices.ContainsFunc(sub.Calls, func(c string) bool { return slices.Contains(fileIO(), c) }) {
 		sub.Calls = append(sub.Calls, "io_setup")
 	}
+	if anyOf(sub.Calls, writesFiles()) {
+		sub.SharedMappings = true
+		sub.Calls = append(sub.Calls, "msync")
+	}
 	if datagrams {
 		sub.Addressed = true
 		sub.Calls = append(sub.Calls, "sendmsg", "sendmmsg", "bind")
@@ -206,6 +210,10 @@ func (s *service) proceed(session intercept.Session, c intercept.Call) {
 		s.listener(session, c)
 	case "io_uring_setup":
 		s.bypass(session, c, "io_uring")
+	case "mmap":
+		s.mmap(session, c)
+	case "msync":
+		s.msync(session, c)
 	case "io_setup":
 		s.bypass(session, c, "asynchronous I/O (io_setup)")
 	default:

@@ -29,6 +29,8 @@ type faults struct {
 	active map[string]bool
 	// lifted is closed when the rule is lifted.
 	lifted map[string]chan struct{}
+	// bypass has, for each rule that a program got past, the file by which it did.
+	bypass map[string]string
 
 	// installed has the Seq of the event that says so. The actors ask for it while mu is held by who
 	// installs or lifts, so it stands apart.
@@ -36,7 +38,7 @@ type faults struct {
 }
 
 func newFaults(log *event.Log, syscall, link actor) *faults {
-	return &faults{log: log, syscall: syscall, link: link, active: map[string]bool{}, lifted: map[string]chan struct{}{}}
+	return &faults{log: log, syscall: syscall, link: link, active: map[string]bool{}, lifted: map[string]chan struct{}{}, bypass: map[string]string{}}
 }
 
 func (f *faults) actor(r fault.Rule) actor {

@@ -171,7 +171,7 @@ func (l *leaf) done(end outcome, duration time.Duration) Done {
 	}
 	in := check.Input{
 		Ending: end.Ending, Expected: end.expected, Expect: end.expect, Asserted: l.judge.asserted.Load(),
-		Reasons: slices.Concat(end.reasons, reasons), Warnings: warnings, Records: records, Events: l.log.All(),
+		Reasons: slices.Concat(end.reasons, l.faults.bypasses(), reasons), Warnings: warnings, Records: records, Events: l.log.All(),
 	}
 	rules := l.faults.records()
 	for _, r := range rules {

@@ -37,6 +37,8 @@ type service struct {
 	process *process
 	// seen counts the calls that rules in force looked at, by name.
 	seen map[string]int
+	// mapped are the files that it may change without a call, see mmap.
+	mapped []string
 	// paused is set between pause and resume; a paused process cannot end by itself.
 	paused bool
 }

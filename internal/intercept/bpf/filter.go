@@ -60,6 +60,9 @@ func Compile(sub intercept.Subscription) ([]unix.SockFilter, error) {
 			p.output(nr)
 		}
 	}
+	if nr := callNumbers()["mmap"]; sub.SharedMappings && !slices.Contains(whole, nr) {
+		p.sharedMapping(nr)
+	}
 	if nr := callNumbers()["sendto"]; sub.Addressed && !slices.Contains(whole, nr) {
 		p.addressed(nr)
 	}
@@ -149,6 +152,18 @@ func (p *program) output(nr uint32) {
 	p.load(argument(0))
 	p.retIf(unix.BPF_JEQ, 1, Notify)
 	p.retIf(unix.BPF_JEQ, 2, Notify)
+	p.ret(Allow)
+}
+
+// sharedMapping stops at mmap of a file, shared and writable.
+func (p *program) sharedMapping(nr uint32) {
+	p.jump(unix.BPF_JEQ, nr, 0, 8)
+	p.load(argument(2))
+	p.jump(unix.BPF_JSET, unix.PROT_WRITE, 0, 5)
+	p.load(argument(3))
+	p.jump(unix.BPF_JSET, unix.MAP_ANONYMOUS, 3, 0)
+	p.retIf(unix.BPF_JSET, unix.MAP_SHARED, Notify)
+	p.ret(Allow)
 	p.ret(Allow)
 }
 

@@ -33,6 +33,7 @@ func want(names map[int32]string, sub intercept.Subscription, d sys.Data) uint32
 	case slices.Contains(sub.Calls, name),
 		sub.NoIOUring && name == "io_uring_setup",
 		sub.Addressed && name == "sendto" && d.Args[4] != 0,
+		sub.SharedMappings && name == "mmap" && d.Args[2]&unix.PROT_WRITE != 0 && d.Args[3]&unix.MAP_SHARED != 0 && d.Args[3]&unix.MAP_ANONYMOUS == 0,
 		sub.Output && (name == "write" || name == "writev") && (int32(d.Args[0]) == 1 || int32(d.Args[0]) == 2),
 		sub.Getsockopt && name == "getsockopt" && int32(d.Args[1]) == unix.SOL_SOCKET && (option == unix.SO_ERROR || option == unix.SO_PEERNAME):
 		return Notify
@@ -60,6 +61,7 @@ func nr(name string) int32 { return int32(callNumbers()[name]) }
 func TestFilterCases(t *testing.T) {
 	connect := intercept.Subscription{Calls: []string{"connect"}}
 	addressed := intercept.Subscription{Addressed: true, Getsockopt: true}
+	mappings := intercept.Subscription{SharedMappings: true}
 	cases := []struct {
 		name string
 		sub  intercept.Subscription
@@ -82,6 +84,12 @@ func TestFilterCases(t *testing.T) {
 		{"another level", addressed, sys.Data{Nr: nr("getsockopt"), Arch: auditArch, Args: [6]uint64{1: 6, 2: 4}}, Allow},
 		{"another option", addressed, sys.Data{Nr: nr("getsockopt"), Arch: auditArch, Args: [6]uint64{1: 1, 2: 3}}, Allow},
 		{"io_uring", intercept.Subscription{NoIOUring: true}, sys.Data{Nr: nr("io_uring_setup"), Arch: auditArch}, Notify},
+		{"mapped shared and writable", mappings, sys.Data{Nr: nr("mmap"), Arch: auditArch, Args: [6]uint64{2: 3, 3: 1}}, Notify},
+		{"mapped and validated", mappings, sys.Data{Nr: nr("mmap"), Arch: auditArch, Args: [6]uint64{2: 2, 3: 3}}, Notify},
+		{"mapped for reading", mappings, sys.Data{Nr: nr("mmap"), Arch: auditArch, Args: [6]uint64{2: 1, 3: 1}}, Allow},
+		{"mapped private", mappings, sys.Data{Nr: nr("mmap"), Arch: auditArch, Args: [6]uint64{2: 3, 3: 2}}, Allow},
+		{"mapped without a file", mappings, sys.Data{Nr: nr("mmap"), Arch: auditArch, Args: [6]uint64{2: 3, 3: 0x21}}, Allow},
+		{"mapped, not asked for", connect, sys.Data{Nr: nr("mmap"), Arch: auditArch, Args: [6]uint64{2: 3, 3: 1}}, Allow},
 		{"printed", intercept.Subscription{Output: true}, sys.Data{Nr: nr("write"), Arch: auditArch, Args: [6]uint64{0: 1}}, Notify},
 		{"printed by writev, high half set", intercept.Subscription{Output: true}, sys.Data{Nr: nr("writev"), Arch: auditArch, Args: [6]uint64{0: 1<<32 | 2}}, Notify},
 		{"written to a file", intercept.Subscription{Output: true}, sys.Data{Nr: nr("write"), Arch: auditArch, Args: [6]uint64{0: 3}}, Allow},
@@ -109,7 +117,7 @@ func TestEveryNumber(t *testing.T) {
 	r, names := rand.New(rand.NewPCG(1, 2)), Names()
 	for size := 0; size <= len(all); size++ {
 		r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-		sub := intercept.Subscription{Calls: all[:size], Addressed: size%2 == 0, Output: size%2 == 1, Getsockopt: size%3 == 0, NoIOUring: size%5 == 0}
+		sub := intercept.Subscription{Calls: all[:size], Addressed: size%2 == 0, Output: size%2 == 1, SharedMappings: size%3 == 1, Getsockopt: size%3 == 0, NoIOUring: size%5 == 0}
 		code, err := Compile(sub)
 		if err != nil {
 			t.Fatal(err)
@@ -160,7 +168,7 @@ func FuzzFilter(f *testing.F) {
 	}
 	slices.Sort(all)
 	f.Fuzz(func(t *testing.T, picks []byte, bits uint8, call []byte) {
-		sub := intercept.Subscription{Addressed: bits&1 != 0, Output: bits&8 != 0, Getsockopt: bits&2 != 0, NoIOUring: bits&4 != 0}
+		sub := intercept.Subscription{Addressed: bits&1 != 0, Output: bits&8 != 0, SharedMappings: bits&32 != 0, Getsockopt: bits&2 != 0, NoIOUring: bits&4 != 0}
 		for _, p := range picks {
 			sub.Calls = append(sub.Calls, all[int(p)%len(all)])
 		}
