@@ -88,7 +88,7 @@ func (s *service) answer(session intercept.Session, c intercept.Call) {
 	s.saw(c.Name)
 	d := s.l.system.inject.Decide(call)
 	if d.Delay > 0 {
-		go s.hold(session, c, call, d)
+		s.holds.Go(func() { s.hold(session, c, call, d) })
 		return
 	}
 	s.carryOut(session, c, call, d, 0)
@@ -156,7 +156,7 @@ func (s *service) carryOut(session intercept.Session, c intercept.Call, call inj
 		return
 	}
 	if !session.Alive(c.ID) {
-		s.l.system.inject.Undelivered(call, d, held)
+		s.withdrawn(call, d, held)
 		return
 	}
 	s.record(call, d)
@@ -165,11 +165,19 @@ func (s *service) carryOut(session intercept.Session, c intercept.Call, call inj
 		return
 	}
 	if err := session.Reply(c.ID, intercept.Reply{Answer: true, Errno: d.Errno}); err != nil {
-		s.l.system.inject.Undelivered(call, d, held)
+		s.withdrawn(call, d, held)
 		s.l.log.Append(s.Name, event.Note, map[string]any{
 			"message": fmt.Sprintf("%s was interrupted before the answer of %s reached it", call.Name, d.Rule),
 		})
 	}
+}
+
+// withdrawn takes a decision back that did not reach the program: it was interrupted, or it ended.
+func (s *service) withdrawn(call inject.Call, d inject.Decision, held time.Duration) {
+	s.l.system.inject.Undelivered(call, d, held)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lost[d.Rule]++
 }
 
 // record writes down what a rule does to a call.

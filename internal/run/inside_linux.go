@@ -111,7 +111,7 @@ func lead(ctx context.Context, in *launch.Inside, job Job, suite *spec.Suite, pl
 		}
 		l.services[s.Name] = &service{
 			Service: s, l: l, network: l.system.net.spaces[s.Name], sub: l.subscription(s.Name, datagrams),
-			seen: map[string]int{},
+			seen: map[string]int{}, lost: map[string]int{},
 		}
 	}
 	done := l.run(ctx)

@@ -229,6 +229,9 @@ func (l *leaf) whyNoCall(r fault.Rule) string {
 	for _, call := range rule.Calls {
 		n += s.seen[call]
 	}
+	if lost := s.lost[r.ID]; lost > 0 {
+		return fmt.Sprintf("%s ended, or was interrupted, before the fault reached it (%d times)", rule.Service, lost)
+	}
 	if n == 0 {
 		return fmt.Sprintf("%s made no such call while the fault was in force", rule.Service)
 	}

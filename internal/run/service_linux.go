@@ -33,10 +33,15 @@ type service struct {
 	network *launch.Network
 	sub     intercept.Subscription
 
+	// holds waits for the calls that are held.
+	holds sync.WaitGroup
+
 	mu      sync.Mutex
 	process *process
 	// seen counts the calls that rules in force looked at, by name.
 	seen map[string]int
+	// lost counts, by rule, the decisions that did not reach the program.
+	lost map[string]int
 	// mapped are the files that it may change without a call, see mmap.
 	mapped []string
 	// paused is set between pause and resume; a paused process cannot end by itself.
@@ -247,6 +252,9 @@ func (s *service) stop(ctx context.Context) {
 	p.outputs.Wait()
 	_ = p.session.Close()
 	p.served.Wait()
+	// A call that was held when its program ended never got its fault. That is known once the holder has
+	// seen it, and has to be known before the leaf is judged.
+	s.holds.Wait()
 }
 
 // act does something to the service's processes.
