@@ -55,6 +55,7 @@ func tidy(err error) string {
 func hint(err error) string {
 	var many *squall.TooManyLeaves
 	var none *squall.NoMatch
+	var absent *noneSuch
 	var schema *bundle.SchemaError
 	var invalid *bundle.InvalidError
 	var path *fs.PathError
@@ -63,6 +64,10 @@ func hint(err error) string {
 		return "choose with --test, split with --shard, or raise --max-leaves"
 	case errors.As(err, &none):
 		return matchHint(none)
+	case errors.As(err, &absent) && len(absent.there) == 0:
+		return "there is none at all"
+	case errors.As(err, &absent):
+		return "there is: " + strings.Join(absent.there, " ")
 	case errors.As(err, &schema):
 		return "use the version of squall that wrote it, or a newer one"
 	case errors.As(err, &invalid):
