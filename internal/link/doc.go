@@ -36,6 +36,11 @@
 //
 // The last line is where the relay differs from a real one-way loss: what b sends is
 // acknowledged up to the relay's bounded buffers, so b's own TCP_USER_TIMEOUT runs later.
+// For the first moments of a silence, until what the relay had sent is acknowledged, bare acknowledgements
+// still pass: else the relay's kernel would repeat it, and a repetition is a sign of life. Where a program
+// reads slowly, so that the relay has more for it than was sent, this is not done: the acknowledgements
+// would let the rest go on. Such a program's keepalive runs later by as long as the relay's kernel repeats.
+//
 // A half_open withholds both ways but filters C alone: for the client the server
 // is gone without a word, while the server's side of the connection looks idle.
 //

@@ -239,6 +239,9 @@ func (w *wire) SetLinger(int) error {
 
 func (w *wire) silence(on bool) error { w.quiet = on; return nil }
 func (w *wire) withheld() bool        { return false }
+func (w *wire) anew() error           { return nil }
+
+var _ silencer = (*wire)(nil)
 
 var errReset = errors.New("reset")
 

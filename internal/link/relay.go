@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/squallhq/squall/fault"
+	"github.com/squallhq/squall/internal/vtime"
 )
 
 // Conn is one of the two connections that a relay joins; *net.TCPConn is one.
@@ -24,8 +25,11 @@ type Conn interface {
 // acknowledged. Real sockets get theirs from socketSilencer.
 type silencer interface {
 	silence(on bool) error
-	// withheld reports whether something from the other end was kept back since silence began.
+	// withheld reports whether something from the other end was kept back since silence or anew was called. It
+	// is to be asked now and then.
 	withheld() bool
+	// anew forgets what was kept back so far.
+	anew() error
 }
 
 // drainTime is how long a connection that a rule ended with FIN goes on reading before it is closed,
@@ -62,7 +66,7 @@ func (n *Network) Relay(flow Flow, client, server Conn) error {
 	s := &stream{net: n, flow: flow, c: client, s: server, severed: make(chan struct{})}
 	s.up = newHalf(s, fault.Up, client, server)
 	s.down = newHalf(s, fault.Down, server, client)
-	s.quiet[0].silencer, s.quiet[1].silencer = silencerOf(client), silencerOf(server)
+	s.quiet[0].silencer, s.quiet[1].silencer = silencerOf(client, n.cfg.Clock), silencerOf(server, n.cfg.Clock)
 	tune(client)
 	tune(server)
 	s.readers.Add(2)
@@ -80,13 +84,13 @@ func (n *Network) Relay(flow Flow, client, server Conn) error {
 	return nil
 }
 
-func silencerOf(c Conn) silencer {
+func silencerOf(c Conn, clock vtime.Clock) silencer {
 	if q, ok := c.(silencer); ok {
 		return q
 	}
 	if sc, ok := c.(syscall.Conn); ok {
 		if raw, err := sc.SyscallConn(); err == nil {
-			return &socketSilencer{raw: raw}
+			return &socketSilencer{raw: raw, clock: clock}
 		}
 	}
 	return noSilencer{}
@@ -97,6 +101,7 @@ type noSilencer struct{}
 
 func (noSilencer) silence(bool) error { return ErrNeedsOwnedNetwork }
 func (noSilencer) withheld() bool     { return false }
+func (noSilencer) anew() error        { return nil }
 
 func (s *stream) identity() Flow { return s.flow }
 
@@ -114,9 +119,11 @@ func (s *stream) install(r *ruleState) error {
 	}
 	e := r.rule.Link.Effect
 	if isSilent(e.Kind) {
+		s.watch() // what was withheld before is not this rule's
 		for i := range s.quiet {
 			if s.silences(r, i) {
-				if err := s.quiet[i].add(r); err != nil {
+				// A connection that ends meanwhile needs no silence.
+				if err := s.quiet[i].add(r); err != nil && !s.ended.Load() {
 					return err
 				}
 			}
@@ -166,12 +173,14 @@ func (s *stream) watch() bool {
 }
 
 func (q *silence) add(r *ruleState) error {
-	if !q.on {
-		if err := q.silence(true); err != nil {
+	if q.on {
+		if err := q.anew(); err != nil {
 			return err
 		}
-		q.on = true
+	} else if err := q.silence(true); err != nil {
+		return err
 	}
+	q.on = true
 	q.since = append(q.since, r)
 	return nil
 }

@@ -9,10 +9,14 @@ import (
 )
 
 // socketSilencer is not available on this system.
-type socketSilencer struct{ raw syscall.RawConn }
+type socketSilencer struct {
+	raw   syscall.RawConn
+	clock vtime.Clock
+}
 
 func (*socketSilencer) silence(bool) error { return ErrNeedsOwnedNetwork }
 func (*socketSilencer) withheld() bool     { return false }
+func (*socketSilencer) anew() error        { return nil }
 
 func tune(Conn)                 {}
 func narrow(_, _ Conn, _ int64) {}
