@@ -26,7 +26,7 @@ type supervisor struct {
 func (s *system) run(service string, args ...string) (stdout, stderr string) {
 	s.t.Helper()
 	outs := [2]*os.File{s.temp(), s.temp()}
-	_, wait := s.supervise(service, outs, args)
+	_, wait := s.supervise(service, nil, outs, args)
 	wait()
 	return read(s.t, outs[0]), read(s.t, outs[1])
 }
@@ -34,18 +34,24 @@ func (s *system) run(service string, args ...string) (stdout, stderr string) {
 // start runs a program until stop is called.
 func (s *system) start(service string, args ...string) (stop func()) {
 	s.t.Helper()
-	pid, wait := s.supervise(service, [2]*os.File{s.temp(), s.temp()}, args)
+	pid, wait := s.supervise(service, nil, [2]*os.File{s.temp(), s.temp()}, args)
 	return sync.OnceFunc(func() {
 		_ = unix.Kill(pid, unix.SIGKILL)
 		wait()
 	})
 }
 
-func (s *system) supervise(service string, outs [2]*os.File, args []string) (pid int, wait func()) {
+// supervise starts a program; without a file for its standard input it has /dev/null. wait returns how the
+// program ended.
+func (s *system) supervise(service string, in *os.File, outs [2]*os.File, args []string) (pid int, wait func() unix.WaitStatus) {
 	s.t.Helper()
+	stdin := -1
+	if in != nil {
+		stdin = int(in.Fd())
+	}
 	session, err := notify.New(notify.Options{}).Start(s.t.Context(), spec.Process{
 		Path: args[0], Args: args, Env: []string{"PATH=/usr/bin:/bin", "HOME=/tmp", "LANG=C"}, Dir: "/",
-		Stdin: -1, Stdout: int(outs[0].Fd()), Stderr: int(outs[1].Fd()), NetNS: s.ns[service].fd, DropCaps: true,
+		Stdin: stdin, Stdout: int(outs[0].Fd()), Stderr: int(outs[1].Fd()), NetNS: s.ns[service].fd, DropCaps: true,
 	}, intercept.Subscription{
 		Calls:      []string{"connect", "getpeername", "getsockname", "sendmsg", "sendmmsg", "bind"},
 		Getsockopt: true, Addressed: true,
@@ -56,10 +62,10 @@ func (s *system) supervise(service string, outs [2]*os.File, args []string) (pid
 	v := &supervisor{s: s, service: service, session: session}
 	done := make(chan error, 1)
 	go func() { done <- v.loop() }()
-	return session.Pid(), func() {
+	return session.Pid(), func() (status unix.WaitStatus) {
 		s.t.Helper()
 		for {
-			if _, err := unix.Wait4(session.Pid(), nil, 0, nil); err != unix.EINTR {
+			if _, err := unix.Wait4(session.Pid(), &status, 0, nil); err != unix.EINTR {
 				break
 			}
 		}
@@ -67,6 +73,7 @@ func (s *system) supervise(service string, outs [2]*os.File, args []string) (pid
 			s.t.Error(err)
 		}
 		session.Close()
+		return status
 	}
 }
 
