@@ -1,5 +1,7 @@
 package protocol
 
+import "errors"
+
 // Speaker is a Protocol whose messages can be told apart on a connection, so that rules can match
 // them and events can tell them.
 type Speaker interface {
@@ -81,8 +83,29 @@ type Message struct {
 	Ruled bool
 	// Silent requests get no answer of their own (PostgreSQL's Parse before Sync, a Redis subscription's end).
 	Silent bool
+	// Waits says, with a request's first frame, that its sender waits for an answer before it sends the rest.
+	Waits bool
+	// Closes says of a request that the server ends the connection after its answer.
+	Closes bool
 	// Private is the Conversation's own.
 	Private any
+}
+
+// Ender is a Conversation for which the end of the stream may complete a message, as with a last line
+// without its line feed. What it does not return passes without belonging to a message.
+type Ender interface {
+	// EndOfRequests is called once, after the last bytes of the client.
+	EndOfRequests() []Frame
+	// EndOfResponses is called once, after the last bytes of the server.
+	EndOfResponses() []Frame
+}
+
+// ErrEncrypted is the error of a Conversation that meets TLS.
+var ErrEncrypted = errors.New("the connection is encrypted")
+
+// Encrypted reports whether a stream that begins with these bytes, three at least, is TLS.
+func Encrypted(p []byte) bool {
+	return len(p) >= 3 && p[0] == 0x16 && p[1] == 3 && p[2] <= 4
 }
 
 // Answer is what a rule answers in the server's place. Which fields count depends on the protocol.

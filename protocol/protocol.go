@@ -37,6 +37,9 @@ type Info struct {
 	// Datagram says that it runs over UDP.
 	Datagram bool
 	Methods  []Method
+	// Messages is what rules can do to its messages; nil where they can't be told apart. The list of all
+	// protocols fills it in.
+	Messages *Messages
 }
 
 // Method is a step that a client can take.

@@ -17,7 +17,12 @@ func List() []protocol.Protocol {
 func Infos() []protocol.Info {
 	var out []protocol.Info
 	for _, p := range List() {
-		out = append(out, p.Info())
+		info := p.Info()
+		if s, ok := p.(protocol.Speaker); ok {
+			m := s.Messages()
+			info.Messages = &m
+		}
+		out = append(out, info)
 	}
 	return out
 }
