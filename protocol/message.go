@@ -65,6 +65,26 @@ type Conversation interface {
 	Answer(m *Message, a Answer) ([]byte, error)
 }
 
+// Minder is a Conversation with a server whose state depends on what it answered: in a transaction, an error. An answer
+// that a rule gave is none of the server's, so the Minder makes up for it.
+type Minder interface {
+	Conversation
+	// Mind is asked about each request, ruled or not, when its turn has come and before rules see it. It returns nil
+	// unless an earlier answer in the server's place has consequences for it; then rules leave it alone.
+	Mind(m *Message) *Instead
+	// Amend is asked after each Answer: what the server gets in place of the request that was answered for it,
+	// such as the end of a transaction. Its answer reaches nobody. Nil is for nothing.
+	Amend(m *Message) []byte
+}
+
+// Instead is what passes in a request's place.
+type Instead struct {
+	// Send goes to the server; it gets one answer, unless the request is Silent. If it is not empty, Forwarded is called with the request.
+	Send []byte
+	// Answer goes to the client, and the answer to Send to nobody. If it is empty, the answer to Send passes.
+	Answer []byte
+}
+
 // Frame is a piece of the stream: a message, or a part of one that is too long to be kept.
 type Frame struct {
 	Bytes []byte
@@ -87,6 +107,9 @@ type Message struct {
 	Waits bool
 	// Closes says of a request that the server ends the connection after its answer.
 	Closes bool
+	// Refuses says why a verb cannot be done to this very request: the server's state or the client's would
+	// not survive it. A rule that wants it has not fired.
+	Refuses map[Verb]string
 	// Private is the Conversation's own.
 	Private any
 }

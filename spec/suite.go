@@ -172,6 +172,8 @@ type Process struct {
 type Target struct {
 	Service, Interface, Protocol string
 	Port                         int
+	// Env is the service's environment as declared, from which a client takes credentials.
+	Env map[string]string
 }
 
 // String returns service.interface.
