@@ -65,24 +65,14 @@ type Conversation interface {
 	Answer(m *Message, a Answer) ([]byte, error)
 }
 
-// Minder is a Conversation with a server whose state depends on what it answered: in a transaction, an error. An answer
-// that a rule gave is none of the server's, so the Minder makes up for it.
-type Minder interface {
+// Amender is a Conversation with a server whose state depends on what it answered: in a transaction, an error. An answer
+// in the server's place is none of its own, so it is brought into the state that the client believes it to be in.
+type Amender interface {
 	Conversation
-	// Mind is asked about each request, ruled or not, when its turn has come and before rules see it. It returns nil
-	// unless an earlier answer in the server's place has consequences for it; then rules leave it alone.
-	Mind(m *Message) *Instead
-	// Amend is asked after each Answer: what the server gets in place of the request that was answered for it,
-	// such as the end of a transaction. Its answer reaches nobody. Nil is for nothing.
+	// Amend is asked after each Answer that went well: what the server gets in place of the request, such as a statement that
+	// fails, which spoils its transaction as well. Nothing, where empty. Otherwise Forwarded is called with
+	// the request, and the one answer that comes reaches nobody.
 	Amend(m *Message) []byte
-}
-
-// Instead is what passes in a request's place.
-type Instead struct {
-	// Send goes to the server; it gets one answer, unless the request is Silent. If it is not empty, Forwarded is called with the request.
-	Send []byte
-	// Answer goes to the client, and the answer to Send to nobody. If it is empty, the answer to Send passes.
-	Answer []byte
 }
 
 // Frame is a piece of the stream: a message, or a part of one that is too long to be kept.
