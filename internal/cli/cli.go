@@ -33,15 +33,17 @@ type exit int
 func (e exit) Error() string { return fmt.Sprintf("exit %d", int(e)) }
 
 type commands struct {
-	Test    testCmd    `cmd:"" help:"Run a specification and judge it."`
-	Plan    planCmd    `cmd:"" help:"Show what would be run. Starts nothing."`
-	Check   checkCmd   `cmd:"" help:"Check a specification for errors. Starts nothing."`
-	Replay  replayCmd  `cmd:"" help:"Run leaves of a bundle again and compare."`
-	Report  reportCmd  `cmd:"" help:"Write the HTML report of a bundle."`
-	Diff    diffCmd    `cmd:"" help:"Compare two bundles."`
-	Inspect inspectCmd `cmd:"" help:"Print what a bundle holds: leaves, events, output, files."`
-	Doctor  doctorCmd  `cmd:"" help:"Try what this machine allows, and say what to mend."`
-	Init    initCmd    `cmd:"" help:"Write a first specification for a program."`
+	Test       testCmd       `cmd:"" help:"Run a specification and judge it."`
+	Plan       planCmd       `cmd:"" help:"Show what would be run. Starts nothing."`
+	Check      checkCmd      `cmd:"" help:"Check a specification for errors. Starts nothing."`
+	Replay     replayCmd     `cmd:"" help:"Run leaves of a bundle again and compare."`
+	Report     reportCmd     `cmd:"" help:"Write the HTML report of a bundle."`
+	Diff       diffCmd       `cmd:"" help:"Compare two bundles."`
+	Inspect    inspectCmd    `cmd:"" help:"Print what a bundle holds: leaves, events, output, files."`
+	Doctor     doctorCmd     `cmd:"" help:"Try what this machine allows, and say what to mend."`
+	MCP        mcpCmd        `cmd:"" name:"mcp" help:"Serve an assistant over the Model Context Protocol, on standard input and output."`
+	Init       initCmd       `cmd:"" help:"Write a first specification for a program."`
+	Completion completionCmd `cmd:"" help:"Print what a shell needs to complete squall's commands and flags."`
 
 	Version kong.VersionFlag `help:"Print the version."`
 }

@@ -19,19 +19,21 @@ import (
 type renderer interface{ Render(w io.Writer) error }
 
 // explain prints an error and, where there is one, what to do about it.
-func (e *env) explain(err error) {
+func (e *env) explain(err error) { explain(e.stderr, e.style, err) }
+
+func explain(w io.Writer, s style, err error) {
 	var r renderer
 	if errors.As(err, &r) {
-		_ = r.Render(e.stderr)
+		_ = r.Render(w)
 		return
 	}
 	if errors.Is(err, context.Canceled) {
-		fmt.Fprintln(e.stderr, "squall: stopped before anything was decided")
+		fmt.Fprintln(w, "squall: stopped before anything was decided")
 		return
 	}
-	fmt.Fprintf(e.stderr, "%s %v\n", e.style.bold("squall:"), tidy(err))
+	fmt.Fprintf(w, "%s %v\n", s.bold("squall:"), tidy(err))
 	if h := hint(err); h != "" {
-		fmt.Fprintf(e.stderr, "  %s %s\n", e.style.dim("mend:"), h)
+		fmt.Fprintf(w, "  %s %s\n", s.dim("mend:"), h)
 	}
 }
 
