@@ -11,6 +11,7 @@ import (
 
 	"github.com/squallhq/squall/bundle"
 	"github.com/squallhq/squall/fault"
+	"github.com/squallhq/squall/internal/link/message"
 	"github.com/squallhq/squall/internal/seed"
 	"github.com/squallhq/squall/internal/vtime"
 )
@@ -29,6 +30,8 @@ type Config struct {
 	// Record receives what matters, in order. It is called with locks held: it must be quick and
 	// must not call the Network. It may be nil.
 	Record func(Record)
+	// Messages returns how rules act on the messages of a flow; ok is false where nobody looks at them. It may be nil.
+	Messages func(Flow) (cfg message.Config, ok bool)
 }
 
 // Network is the links of one leaf: its rules, and the flows that are relayed. It is safe for

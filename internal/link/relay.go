@@ -63,17 +63,22 @@ type silence struct {
 // connected to. It returns at once; the relay owns both from then on, also where it returns an error.
 // The flow lasts until both ways have ended, an end resets, or a rule ends it.
 func (n *Network) Relay(flow Flow, client, server Conn) error {
+	tune(client)
+	tune(server)
+	server = n.mediate(flow, server)
 	s := &stream{net: n, flow: flow, c: client, s: server, severed: make(chan struct{})}
 	s.up = newHalf(s, fault.Up, client, server)
 	s.down = newHalf(s, fault.Down, server, client)
 	s.quiet[0].silencer, s.quiet[1].silencer = silencerOf(client, n.cfg.Clock), silencerOf(server, n.cfg.Clock)
-	tune(client)
-	tune(server)
 	s.readers.Add(2)
-	if err := n.start(s, 2); err != nil {
+	if err := n.start(s, 3); err != nil {
 		s.sever()
 		return err
 	}
+	go func() {
+		defer n.running.Done()
+		n.serve(server)
+	}()
 	for _, h := range []*half{s.up, s.down} {
 		go func() {
 			defer n.running.Done()

@@ -15,10 +15,15 @@ type deadliner interface{ SetReadDeadline(time.Time) error }
 type sentinel struct {
 	src deadliner
 	raw syscall.RawConn
+	// other is who reads from the socket all the time, and so knows.
+	other *mediated
 }
 
 // newSentinel returns nil for a connection that is no socket.
 func newSentinel(c Conn) *sentinel {
+	if m, ok := c.(*mediated); ok {
+		return &sentinel{other: m}
+	}
 	sc, ok := c.(syscall.Conn)
 	d, okD := c.(deadliner)
 	if !ok || !okD {
@@ -28,7 +33,7 @@ func newSentinel(c Conn) *sentinel {
 	if err != nil {
 		return nil
 	}
-	return &sentinel{d, raw}
+	return &sentinel{src: d, raw: raw}
 }
 
 // watch calls reset if the connection is reset before the returned function is called. That function
@@ -36,6 +41,9 @@ func newSentinel(c Conn) *sentinel {
 func (s *sentinel) watch(reset func()) (stop func()) {
 	if s == nil {
 		return func() {}
+	}
+	if s.other != nil {
+		return s.other.Watch(reset)
 	}
 	over := make(chan struct{})
 	go func() {

@@ -11,7 +11,7 @@ import (
 
 // control runs do with the descriptor of a connection that has one.
 func control(c Conn, do func(fd int)) {
-	sc, ok := c.(syscall.Conn)
+	sc, ok := underneath(c).(syscall.Conn)
 	if !ok {
 		return
 	}

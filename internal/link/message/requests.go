@@ -159,6 +159,10 @@ func (u *incoming) begin(r *request) error {
 	r.index = u.index
 	c.tell(Event{Op: Request}, r)
 	r.action = c.cfg.Decide(r.index, r.m)
+	if why := r.m.Refuses[r.action.Verb]; why != "" {
+		c.failed(r, errors.New(why))
+		r.action = Action{}
+	}
 	switch r.action.Verb {
 	case protocol.Error, protocol.Respond:
 		if c.answer(r) {
@@ -243,11 +247,25 @@ func (c *Conn) answer(r *request) bool {
 		r.answer = &expected{request: r, from: rule, data: data, ready: r.m.Waits}
 		c.queue.add(r.answer)
 	}
+	c.amend(r)
 	if r.m.Closes {
 		c.queue.add(&expected{request: r, from: end, how: Close, ready: true})
 	}
 	c.advance()
 	return true
+}
+
+// amend brings the server into the state that the client believes it to be in; it is called with mu held.
+func (c *Conn) amend(r *request) {
+	a, ok := c.parse.conversation.(protocol.Amender)
+	if !ok {
+		return
+	}
+	if data := a.Amend(r.m); len(data) > 0 {
+		c.pending = append(c.pending, data...)
+		c.parse.conversation.Forwarded(r.m)
+		c.queue.add(&expected{request: r, from: nobody})
+	}
 }
 
 // drop loses a request and all after it. Answers to earlier requests come first.
