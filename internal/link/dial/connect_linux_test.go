@@ -254,6 +254,7 @@ func TestConnectPolled(t *testing.T) {
 	if err := unix.EpollCtl(ep, unix.EPOLL_CTL_ADD, p.fd, &ev); err != nil {
 		t.Fatal(err)
 	}
+	p.inspectable()
 	before := cookieOf(p.fd)
 	if errno := p.connect("127.77.0.2:5432"); errno != unix.EINPROGRESS {
 		t.Fatal(errno)
@@ -267,6 +268,30 @@ func TestConnectPolled(t *testing.T) {
 		t.Errorf("epoll: %d events, %v, %v", n, events[:max(n, 0)], err)
 	}
 	p.echo("hello")
+}
+
+// A socket that the program has under two numbers stays its own, so that both lead to the connection.
+func TestConnectDuplicated(t *testing.T) {
+	for _, twice := range []bool{false, true} {
+		s := newSystem(t, false)
+		s.serve("db", "tcp4", "127.0.0.1:5432")
+		p := s.program("api", unix.AF_INET, 0)
+		other := p.fd
+		if twice {
+			other = p.dup()
+			defer unix.Close(other)
+		}
+		p.inspectable()
+		if errno := p.connect("127.77.0.2:5432"); errno != 0 {
+			t.Fatal(errno)
+		}
+		if s.last().Direct == twice || cookieOf(p.fd) != cookieOf(other) {
+			t.Errorf("twice %v: attempt %+v", twice, s.last())
+		}
+		if _, err := unix.Write(other, []byte("x")); err != nil {
+			t.Errorf("twice %v: %v", twice, err)
+		}
+	}
 }
 
 func TestDirectKeepsOptions(t *testing.T) {

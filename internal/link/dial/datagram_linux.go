@@ -156,7 +156,7 @@ func (d *Dialer) directDatagram(c *call) (Result, bool) {
 	default:
 		return Result{}, false
 	}
-	if c.socket.bound() && c.home == c.own || c.Pid != 0 && Polled(c.Pid, c.Socket) {
+	if c.socket.bound() && c.home == c.own || !c.substitutable() {
 		return Result{}, false
 	}
 	fd, err := d.replacement(c, server, to)
@@ -166,7 +166,7 @@ func (d *Dialer) directDatagram(c *call) (Result, bool) {
 	c.flow = d.cfg.Links.Open(c.Client, c.route.Server, c.route.Interface)
 	d.table.put(cookieOf(fd), entry{flow: c.flow, asked: c.addr.AddrPort, actual: to, datagram: true})
 	d.report(Attempt{Flow: c.flow, Address: c.addr.AddrPort, Datagram: true, Direct: true})
-	return Result{Install: fd, CloseOnExec: c.Pid == 0 || CloseOnExec(c.Pid, c.FD)}, true
+	return Result{Install: fd, CloseOnExec: c.Pid == 0 || closeOnExec(c.Pid, c.FD)}, true
 }
 
 // homecoming replaces a socket that was direct before by one of the program's own namespace.
@@ -184,7 +184,7 @@ func (d *Dialer) homecoming(c *call) Result {
 		return answer(errnoOf(err))
 	}
 	d.table.drop(c.socket.cookie)
-	return Result{Install: fd, CloseOnExec: c.Pid == 0 || CloseOnExec(c.Pid, c.FD)}
+	return Result{Install: fd, CloseOnExec: c.Pid == 0 || closeOnExec(c.Pid, c.FD)}
 }
 
 // replacement makes a datagram socket like the program's in another namespace, connected.

@@ -3,6 +3,7 @@ package dial
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"net/netip"
 	"testing"
 
@@ -149,28 +150,42 @@ func TestDatagramRefused(t *testing.T) {
 
 // Nobody at the server's port: a connected socket learns it, as from the server's own kernel.
 func TestDatagramNobodyThere(t *testing.T) {
-	for _, touched := range []bool{false, true} {
-		s := newSystem(t, touched)
-		p := s.packetProgram("api", unix.AF_INET, "")
-		if errno := p.connect("127.77.0.2:5432"); errno != 0 {
-			t.Fatal(errno)
-		}
-		if _, err := unix.Write(p.fd, []byte("x")); err != nil {
-			t.Fatal(err)
-		}
-		if !waitFor(p.fd, unix.POLLIN, 3000) {
-			t.Fatal("no event")
-		}
-		if errno := p.soError(); errno != unix.ECONNREFUSED {
-			t.Errorf("SO_ERROR is %v, want ECONNREFUSED", errno)
-		}
-		// It appears later, and the same socket reaches it.
-		server := s.packetProgram("db", unix.AF_INET, "127.0.0.1:5432")
-		if _, err := unix.Write(p.fd, []byte("now")); err != nil {
-			t.Fatal(err)
-		}
-		if got, _ := server.receive(); got != "now" {
-			t.Errorf("received %q", got)
+	for _, tt := range []struct {
+		domain int
+		to     string
+		family int
+		server string
+	}{
+		{unix.AF_INET, "127.77.0.2:5432", unix.AF_INET, "127.0.0.1:5432"},
+		{unix.AF_INET6, "[::1]:5432", unix.AF_INET6, "[::1]:5432"},
+		{unix.AF_INET6, "[::1]:5432", unix.AF_INET6, "[::]:5432"},
+		{unix.AF_INET6, "[::ffff:127.77.0.2]:5432", unix.AF_INET, "127.0.0.1:5432"},
+	} {
+		for _, touched := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s,%s,touched=%v", tt.to, tt.server, touched), func(t *testing.T) {
+				s := newSystem(t, touched)
+				p := s.packetProgram("api", tt.domain, "")
+				if errno := p.connect(tt.to); errno != 0 {
+					t.Fatal(errno)
+				}
+				if _, err := unix.Write(p.fd, []byte("x")); err != nil {
+					t.Fatal(err)
+				}
+				if !waitFor(p.fd, unix.POLLIN, 3000) {
+					t.Fatal("no event")
+				}
+				if errno := p.soError(); errno != unix.ECONNREFUSED {
+					t.Errorf("SO_ERROR is %v, want ECONNREFUSED", errno)
+				}
+				// It appears later, and the same socket reaches it.
+				server := s.packetProgram("db", tt.family, tt.server)
+				if _, err := unix.Write(p.fd, []byte("now")); err != nil {
+					t.Fatal(err)
+				}
+				if got, _ := server.receive(); got != "now" {
+					t.Errorf("received %q", got)
+				}
+			})
 		}
 	}
 }

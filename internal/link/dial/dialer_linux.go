@@ -95,7 +95,7 @@ type Request struct {
 	// Addr is the struct sockaddr from the program's memory.
 	Addr []byte
 	// Pid and FD are the calling thread and its descriptor's number, for what only procfs tells.
-	// Where Pid is 0 the descriptor counts as close-on-exec and in no epoll set.
+	// Where Pid is 0 the descriptor counts as close-on-exec, the only one of its socket, and in no epoll set.
 	Pid, FD int
 	// Alive reports whether the program still waits for the answer; nil means always. It is asked
 	// from Result.Later only.

@@ -58,7 +58,7 @@ func socketError(fd int) unix.Errno {
 // direct connects a socket of the server's namespace and lets it take the place of the program's.
 // It returns false where that cannot be: the program would notice, or a relay has to translate.
 func (d *Dialer) direct(c *call, server *space, candidates []netip.AddrPort) (Result, bool) {
-	if c.Pid != 0 && Polled(c.Pid, c.Socket) {
+	if !c.substitutable() {
 		return Result{}, false
 	}
 	refused := unix.ECONNREFUSED
@@ -124,7 +124,7 @@ func (d *Dialer) install(c *call, p peer, errno unix.Errno) Result {
 		// A socket that waited for its connection knows that it is made; this one has to be told.
 		_ = connect(p.fd, sockaddr(c.socket.domain, p.to))
 	}
-	res := Result{Install: p.fd, CloseOnExec: c.Pid == 0 || CloseOnExec(c.Pid, c.FD)}
+	res := Result{Install: p.fd, CloseOnExec: c.Pid == 0 || closeOnExec(c.Pid, c.FD)}
 	_, _ = unix.FcntlInt(uintptr(p.fd), unix.F_SETFL, c.socket.flags)
 	if c.socket.nonblocking {
 		res.Errno = int(unix.EINPROGRESS)

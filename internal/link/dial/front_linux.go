@@ -258,7 +258,8 @@ func (d *Dialer) backOf(f *front, from netip.AddrPort) (*datagramBack, error) {
 			ips = []netip.Addr{loopback4(), name}
 		}
 	}
-	if v6 && !v4 {
+	// A server that is not there yet is expected where it was asked for.
+	if !v4 && (v6 || f.at.Addr().Is6()) {
 		ips = []netip.Addr{loopback6()}
 	}
 	var candidates []netip.AddrPort
@@ -374,6 +375,11 @@ func (b *datagramBack) Close() error {
 // portUnreachable tells a program that nobody is at the port that it sent to. A socket that is
 // connected there gets ECONNREFUSED from it.
 func (sp *space) portUnreachable(client, server netip.AddrPort) {
+	if client.Addr().Is6() && server.Addr().Is6() {
+		datagram := emptyUDP(client.Port(), server.Port())
+		sp.unreachable6(client.Addr(), unreachable6(client.Addr(), server.Addr(), protoUDP, icmp6Port, datagram))
+		return
+	}
 	if !client.Addr().Is4() || !server.Addr().Is4() {
 		return
 	}
@@ -384,6 +390,16 @@ func (sp *space) portUnreachable(client, server netip.AddrPort) {
 	defer closeAll(fd)
 	packet := unreachable4(emptyUDP4(client, server), icmpPort)
 	_ = unix.Sendto(fd, packet, 0, sockaddr(unix.AF_INET, netip.AddrPortFrom(client.Addr(), 0)))
+}
+
+// unreachable6 sends an ICMPv6 message to an address of the namespace.
+func (sp *space) unreachable6(to netip.Addr, message []byte) {
+	fd, err := sp.ns.Socket(unix.AF_INET6, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_ICMPV6)
+	if err != nil {
+		return
+	}
+	defer closeAll(fd)
+	_ = unix.Sendto(fd, message, 0, sockaddr(unix.AF_INET6, netip.AddrPortFrom(to, 0)))
 }
 
 var _ link.DatagramConn = (*datagramBack)(nil)

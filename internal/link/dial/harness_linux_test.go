@@ -262,6 +262,8 @@ type program struct {
 	service string
 	fd      int
 	domain  int
+	// pid has a table of descriptors for procfs to tell about, see inspectable.
+	pid int
 }
 
 func (s *system) program(service string, domain, flags int) *program {
@@ -292,7 +294,27 @@ func (p *program) dup() int {
 
 func (p *program) request(addr string) Request {
 	a := Addr{Family: p.domain, AddrPort: netip.MustParseAddrPort(addr)}
-	return Request{Client: p.service, Socket: p.dup(), Addr: a.Raw(), Pid: os.Getpid(), FD: p.fd}
+	return Request{Client: p.service, Socket: p.dup(), Addr: a.Raw(), Pid: p.pid, FD: p.fd}
+}
+
+// inspectable gives the program, as it is now, a table of descriptors of its own: a thread's copy of ours.
+// What the harness does afterwards is not in it.
+func (p *program) inspectable() {
+	p.s.t.Helper()
+	tid, done := make(chan int), make(chan struct{})
+	go func() {
+		runtime.LockOSThread() // the thread ends with the goroutine, and the copies with it
+		if err := unix.Unshare(unix.CLONE_FILES); err != nil {
+			close(tid)
+			return
+		}
+		tid <- unix.Gettid()
+		<-done
+	}()
+	if p.pid = <-tid; p.pid == 0 {
+		p.s.t.Fatal("no table of descriptors of its own")
+	}
+	p.s.t.Cleanup(func() { close(done) })
 }
 
 // connect is the program's system call, as the supervisor answers it.

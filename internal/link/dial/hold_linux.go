@@ -295,13 +295,7 @@ func (h *hold) expire() {
 		h.send4(unreachable4(h.syn, icmpHost))
 		return
 	}
-	fd, err := h.c.home.ns.Socket(unix.AF_INET6, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_ICMPV6)
-	if err != nil {
-		return
-	}
-	defer closeAll(fd)
-	ip := loopback6().As16()
-	_ = unix.Sendto(fd, unreachable6(ip, ip, h.syn), 0, sockaddr(unix.AF_INET6, netip.AddrPortFrom(loopback6(), 0)))
+	h.c.home.unreachable6(loopback6(), unreachable6(loopback6(), loopback6(), protoTCP, icmp6Host, h.syn))
 }
 
 func (h *hold) close() {

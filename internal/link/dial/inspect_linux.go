@@ -11,36 +11,45 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Polled reports whether a process has a socket, of which fd is a duplicate, in an epoll set. A
-// socket that takes its place would not be in it.
-func Polled(pid, fd int) bool {
+// tied reports whether a process has a socket, of which socket is a duplicate, under another number than fd
+// too, or in an epoll set. One that takes its place at fd would be in neither. Where procfs does not tell it
+// is taken for tied.
+func tied(pid, fd, socket int) bool {
 	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return false
+	if err := unix.Fstat(socket, &st); err != nil {
+		return true
 	}
 	dir, err := unix.Open(fmt.Sprintf("/proc/%d/fd", pid), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return false
+		return true
 	}
 	defer closeAll(dir)
-	buf, link := make([]byte, 8192), make([]byte, len(eventPoll)+1)
+	own, same := strconv.Itoa(fd), fmt.Sprintf("socket:[%d]", st.Ino)
+	buf, link := make([]byte, 8192), make([]byte, max(len(eventPoll), len(same))+1)
 	for {
 		n, err := unix.ReadDirent(dir, buf)
 		if err != nil || n <= 0 {
-			return false
+			return err != nil
 		}
 		_, _, names := unix.ParseDirent(buf[:n], -1, nil)
 		for _, name := range names {
-			if n, err := unix.Readlinkat(dir, name, link); err != nil || string(link[:n]) != eventPoll {
-				continue
-			}
-			info, err := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%s", pid, name))
-			if err == nil && watches(info, st.Ino) {
+			n, err := unix.Readlinkat(dir, name, link)
+			switch {
+			case err != nil:
+			case string(link[:n]) == same && name != own:
 				return true
+			case string(link[:n]) == eventPoll:
+				info, err := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%s", pid, name))
+				if err == nil && watches(info, st.Ino) {
+					return true
+				}
 			}
 		}
 	}
 }
+
+// substitutable reports whether another socket may take the place of the program's.
+func (c *call) substitutable() bool { return c.Pid == 0 || !tied(c.Pid, c.FD, c.Socket) }
 
 // eventPoll is what the link of an epoll descriptor says in procfs.
 const eventPoll = "anon_inode:[eventpoll]"
@@ -66,8 +75,8 @@ func watches(info []byte, inode uint64) bool {
 	return false
 }
 
-// CloseOnExec reports whether a process has its descriptor fd marked so.
-func CloseOnExec(pid, fd int) bool {
+// closeOnExec reports whether a process has its descriptor fd marked so.
+func closeOnExec(pid, fd int) bool {
 	info, err := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%d", pid, fd))
 	if err != nil {
 		return false

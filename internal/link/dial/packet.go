@@ -55,10 +55,12 @@ func complete4(packet []byte) {
 	binary.BigEndian.PutUint16(segment[16:], fold(sum16(sum, segment)))
 }
 
-// Codes of the ICMP message "destination unreachable".
+// Codes of the message "destination unreachable" of ICMP and ICMPv6.
 const (
-	icmpHost = 1
-	icmpPort = 3
+	icmpHost  = 1
+	icmpPort  = 3
+	icmp6Host = 3 // "address unreachable"
+	icmp6Port = 4
 )
 
 // unreachable4 returns the ICMP packet that says so of an IPv4 packet (RFC 792): to its sender, from
@@ -78,17 +80,18 @@ func unreachable4(packet []byte, code byte) []byte {
 	return out
 }
 
-// unreachable6 returns the ICMPv6 address-unreachable message (RFC 4443) for a TCP segment between
+// unreachable6 returns the ICMPv6 message that says so (RFC 4443) of a TCP segment or UDP datagram between
 // two IPv6 addresses; the kernel puts the header in front and computes the checksum.
-func unreachable6(src, dst [16]byte, segment []byte) []byte {
-	out := make([]byte, 8+40+len(segment))
-	out[0], out[1] = 1, 3
+func unreachable6(src, dst netip.Addr, proto, code byte, payload []byte) []byte {
+	out := make([]byte, 8+40+len(payload))
+	out[0], out[1] = 1, code
 	header := out[8:]
-	header[0], header[6], header[7] = 0x60, protoTCP, 64
-	binary.BigEndian.PutUint16(header[4:], uint16(len(segment)))
-	copy(header[8:], src[:])
-	copy(header[24:], dst[:])
-	copy(header[40:], segment)
+	header[0], header[6], header[7] = 0x60, proto, 64
+	binary.BigEndian.PutUint16(header[4:], uint16(len(payload)))
+	from, to := src.As16(), dst.As16()
+	copy(header[8:], from[:])
+	copy(header[24:], to[:])
+	copy(header[40:], payload)
 	return out
 }
 
@@ -101,9 +104,15 @@ func emptyUDP4(from, to netip.AddrPort) []byte {
 	copy(out[12:16], src[:])
 	copy(out[16:20], dst[:])
 	binary.BigEndian.PutUint16(out[10:], fold(sum16(0, out[:ipv4HeaderLen])))
-	udp := out[ipv4HeaderLen:]
-	binary.BigEndian.PutUint16(udp, from.Port())
-	binary.BigEndian.PutUint16(udp[2:], to.Port())
-	binary.BigEndian.PutUint16(udp[4:], uint16(len(udp)))
+	copy(out[ipv4HeaderLen:], emptyUDP(from.Port(), to.Port()))
+	return out
+}
+
+// emptyUDP returns a UDP header with nothing behind it.
+func emptyUDP(from, to uint16) []byte {
+	out := make([]byte, 8)
+	binary.BigEndian.PutUint16(out, from)
+	binary.BigEndian.PutUint16(out[2:], to)
+	binary.BigEndian.PutUint16(out[4:], uint16(len(out)))
 	return out
 }

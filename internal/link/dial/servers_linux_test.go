@@ -65,8 +65,7 @@ func (a account) command(path string, args ...string) *exec.Cmd {
 	cmd := exec.Command(path, args...)
 	cmd.Dir = a.dir
 	cmd.Env = []string{"PATH=/usr/bin:/bin", "LC_ALL=C", "TZ=UTC", "HOME=" + a.dir}
-	// An immediate shutdown: a server that is killed leaves its children and a segment of shared memory.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: a.credential, Pdeathsig: syscall.SIGQUIT}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: a.credential}
 	return cmd
 }
 
@@ -102,6 +101,9 @@ func (a account) postgres(s *system) {
 		"-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "autovacuum=off", "-c", "shared_buffers=1MB",
 		"-c", "dynamic_shared_memory_type=mmap")
 	cmd.Stdout, cmd.Stderr = log, log
+	// An immediate shutdown: a server that is killed leaves its children and a segment of shared memory. The
+	// signal follows the thread that forked, which here is the namespace's own.
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGQUIT
 	s.ns["db"].do(func() { err = cmd.Start() })
 	if err != nil {
 		s.t.Fatal(err)
