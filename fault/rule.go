@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Rule is a match and an effect. Exactly one of Syscall and Link is set.
+// Rule is a match and an effect. Exactly one of Syscall, Link and Message is set.
 type Rule struct {
 	// ID is stable from run to run; draws and records are keyed by it: "disk_full/write".
 	ID string `json:"id"`
@@ -19,6 +19,7 @@ type Rule struct {
 	Assumption string   `json:"assumption,omitempty"`
 	Syscall    *Syscall `json:"syscall,omitempty"`
 	Link       *Link    `json:"link,omitempty"`
+	Message    *Message `json:"message,omitempty"`
 	When       When     `json:"when"`
 	// Optional rules may never fire without harm to a PASS.
 	Optional bool `json:"optional,omitempty"`
@@ -170,6 +171,9 @@ func (r Rule) Target() string {
 	if r.Syscall != nil {
 		return r.Syscall.Service
 	}
+	if r.Message != nil {
+		return r.Message.target()
+	}
 	if r.Link == nil {
 		return ""
 	}
@@ -196,6 +200,9 @@ func (r Rule) Effect() string {
 			return fmt.Sprintf("%s=deny(%q)", s.Family, s.Errno)
 		}
 		return fmt.Sprintf("%s=delay(%q)", s.Family, s.Delay)
+	}
+	if r.Message != nil {
+		return r.Message.effect()
 	}
 	if r.Link == nil {
 		return "nothing"

@@ -243,15 +243,17 @@ func (r *rule) kindOf(c Call) fault.Descriptor {
 }
 
 // spent tells that the rule can hit nothing more in this installation, so it matches no more.
-func (r *rule) spent(l *lane) bool {
-	w := r.When
+func (r *rule) spent(l *lane) bool { return spent(r.When, l) }
+
+func spent(w fault.When, l *lane) bool {
 	return (w.MaxFires > 0 && l.hits >= w.MaxFires) ||
 		(w.Nth > 0 && l.index-l.base >= int64(w.After+w.Nth))
 }
 
 // spares tells that the rule's counters leave out the match at l.index.
-func (r *rule) spares(l *lane) bool {
-	w := r.When
+func (r *rule) spares(l *lane) bool { return spares(r.When, l) }
+
+func spares(w fault.When, l *lane) bool {
 	n := l.index - l.base - int64(w.After)
 	return n <= 0 || (w.Nth > 0 && n != int64(w.Nth)) || (w.Every > 0 && n%int64(w.Every) != 0)
 }
