@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,11 +21,7 @@ import (
 // bodyEntries are the builtins for scenarios, expectations and properties.
 func bodyEntries() []entry {
 	message := param{Name: "msg", Kind: bind.String(), Doc: "what is wrong when it does not hold"}
-	event := param{Name: "event", Kind: anEventPredicate(), Doc: "a matcher, or a function of an event"}
-	where := param{Name: "where", Kind: anEventPredicate(), Doc: "the same, by keyword"}
-	filter := append([]param{event, where}, filterParams()...)
-	filterMsg := append(append([]param{}, filter...), message)
-	return append(controlEntries(), []entry{
+	return slices.Concat(controlEntries(), []entry{
 		{
 			Name: "assert_true", Phases: bind.InBody | bind.InProperty,
 			Doc:     "fails the leaf where a condition is not true.",
@@ -42,34 +39,7 @@ func bodyEntries() []entry {
 			},
 			Do: do(assertEqual),
 		},
-		{
-			Name: "assert_never", Phases: bind.InBody | bind.InProperty,
-			Doc:     "fails the leaf where an event so far matches.",
-			Example: `assert_never(type = "stdout", level = "panic")`,
-			Params:  filterMsg, Rest: fieldKeywords(),
-			Do: do(func(c *call) (starlark.Value, error) { return assertEvents(c, false) }),
-		},
-		{
-			Name: "assert_eventually", Phases: bind.InBody | bind.InProperty,
-			Doc:     "fails the leaf where no event so far matches. It does not wait; see await_event.",
-			Example: `assert_eventually(type = "stdout", service = "api", status = "confirmed")`,
-			Params:  filterMsg, Rest: fieldKeywords(),
-			Do: do(func(c *call) (starlark.Value, error) { return assertEvents(c, true) }),
-		},
-		{
-			Name: "events", Phases: bind.InBody | bind.InProperty,
-			Doc:     "returns the events so far that match, oldest first.",
-			Example: `events(type = "syscall", service = "db", name = "write", decision = "deny")`,
-			Params:  filter, Rest: fieldKeywords(),
-			Do: do(func(c *call) (starlark.Value, error) {
-				found, err := c.filtered(0)
-				list := make([]starlark.Value, len(found))
-				for i, e := range found {
-					list[i] = value.Of(e)
-				}
-				return starlark.NewList(list), err
-			}),
-		},
+	}, eventAssertions(), []entry{
 		{
 			Name: "fail", Phases: bind.Anywhere,
 			Doc:     "fails the leaf with a message. At the top level it is an error in the spec.",
@@ -97,7 +67,7 @@ func bodyEntries() []entry {
 			},
 			Do: do(awaitStable),
 		},
-	}...)
+	}, traceEntries())
 }
 
 // controlEntries steer the body and the services.
@@ -190,6 +160,9 @@ func assertTrue(c *call) (starlark.Value, error) {
 func assertEqual(c *call) (starlark.Value, error) {
 	c.asserted()
 	a, b := c.Args["a"].(starlark.Value), c.Args["b"].(starlark.Value)
+	if _, trace := b.(*value.Trace); trace {
+		a, b = b, a // a trace compares itself with a list, not the other way round
+	}
 	same, err := starlark.EqualDepth(a, b, 100)
 	if err != nil {
 		return nil, err
@@ -202,73 +175,6 @@ func assertEqual(c *call) (starlark.Value, error) {
 		return nil, c.violation("%s: %s", msg, differ)
 	}
 	return nil, c.violation("assert_eq: %s", differ)
-}
-
-func assertEvents(c *call, wanted bool) (starlark.Value, error) {
-	c.asserted()
-	found, err := c.filtered(1)
-	if err != nil {
-		return nil, err
-	}
-	if wanted == (len(found) > 0) {
-		return starlark.None, nil
-	}
-	if wanted {
-		return nil, c.violation("%s", orElse(arg[string](c, "msg"), "assert_eventually: no event matches"))
-	}
-	e := value.Of(found[0])
-	return nil, &property.Violation{
-		Message: orElse(arg[string](c, "msg"), "assert_never: "+short(e)), Witness: e.E.Seq, Position: c.Site.Start().String(),
-	}
-}
-
-// trace is the events that code can see where it runs.
-func (c *call) trace() []event.Event {
-	if c.env.when == bind.InProperty {
-		c.env.looked = true
-		return c.env.trace
-	}
-	return c.env.world.Events().All()
-}
-
-// filtered returns the events so far that fit a call's filter; limit 0 means all.
-func (c *call) filtered(limit int) ([]event.Event, error) {
-	test := c.fieldTest()
-	var out []event.Event
-	for _, e := range c.trace() {
-		if !test(e) {
-			continue
-		}
-		fits := true
-		for _, name := range []string{"event", "where"} {
-			p, given := c.Args[name].(eventPredicate)
-			if !given || !fits {
-				continue
-			}
-			var err error
-			if fits, err = c.fits(p, e); err != nil {
-				return nil, err
-			}
-		}
-		if fits {
-			if out = append(out, e); len(out) == limit {
-				return out, nil
-			}
-		}
-	}
-	return out, nil
-}
-
-// fits runs a predicate on the call's own thread.
-func (c *call) fits(p eventPredicate, e event.Event) (bool, error) {
-	if p.matcher != nil {
-		return p.matcher.test(e), nil
-	}
-	v, err := starlark.Call(c.Thread, p.fn, starlark.Tuple{value.Of(e)}, nil)
-	if err != nil {
-		return false, err
-	}
-	return bool(v.Truth()), nil
 }
 
 func doFail(c *call) (starlark.Value, error) {
@@ -298,7 +204,7 @@ func awaitEvent(c *call) (starlark.Value, error) {
 	e, err := c.env.world.Events().Await(ctx, arg[eventPredicate](c, "event").test(c.env.loader))
 	switch {
 	case err == nil:
-		return value.Of(e), nil
+		return value.Of(e, c.whole()), nil
 	case limited && ctx.Err() != nil && c.env.ctx.Err() == nil:
 		return nil, c.finish(verdict.AwaitUnmet, fmt.Sprintf("no event in %s: %s", limit, c.text(starlark.None, c.Exprs["event"])))
 	}

@@ -28,6 +28,8 @@ type env struct {
 	// trace is set in a property; looked is whether it was asked for.
 	trace  []event.Event
 	looked bool
+	// alone is set in a function of one event that sees no other.
+	alone bool
 }
 
 // bodyState is shared by the threads of one body.
@@ -131,11 +133,28 @@ func (ld *loader) run(e *env, name string, fn starlark.Callable, args ...starlar
 	bind.Attach(thread, e)
 	stop := context.AfterFunc(e.ctx, func() { thread.Cancel("the time is up") })
 	defer stop()
-	v, err := starlark.Call(thread, fn, args, nil)
+	v, err := guarded(thread, fn, args)
 	if err != nil {
 		return nil, ld.settle(e.ctx, err)
 	}
 	return v, nil
+}
+
+// guarded turns a panic of the interpreter into an error: a comparison of a list with a trace, in this
+// order, is one.
+func guarded(thread *starlark.Thread, fn starlark.Callable, args starlark.Tuple) (v starlark.Value, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			message := fmt.Sprintf("%s can't be evaluated: %v; where a list is compared with events, write the events first", fn.Name(), p)
+			var at source.Span
+			if f, ok := fn.(*starlark.Function); ok {
+				at = source.At(f.Position())
+			}
+			e, _ := bind.HostOf(thread).(*env)
+			err = &ScriptError{Diagnostic: e.loader.diagnostic(at, "", message), Trace: []string{}}
+		}
+	}()
+	return starlark.Call(thread, fn, args, nil)
 }
 
 // settle finds what an error of a body is: a violation, an end on purpose, the context's end, or a

@@ -13,6 +13,8 @@ import (
 type table struct {
 	entries     []*entry
 	predeclared starlark.StringDict
+	// methods are those of events and traces, as "event.name" and "trace.name".
+	methods map[string]*entry
 }
 
 // namespaces says what a dotted builtin's first part is for.
@@ -24,7 +26,10 @@ func namespaces() map[string]string {
 }
 
 func newTable(ld *loader) *table {
-	t := &table{predeclared: starlark.StringDict{}}
+	t := &table{predeclared: starlark.StringDict{}, methods: map[string]*entry{}}
+	for _, e := range slices.Concat(traceMethods(), eventMethods()) {
+		t.methods[e.Name] = &e
+	}
 	for _, e := range slices.Concat(
 		topologyEntries(ld), faultEntries(), linkEntries(), scenarioEntries(),
 		propertyEntries(), bodyEntries(), plainEntries(),

@@ -2,6 +2,7 @@ package starbind
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 
 	"go.starlark.net/starlark"
@@ -10,71 +11,159 @@ import (
 	"github.com/squallhq/squall/event"
 	"github.com/squallhq/squall/internal/starbind/bind"
 	"github.com/squallhq/squall/internal/starbind/source"
-	"github.com/squallhq/squall/internal/starbind/value"
 )
 
-// matcher chooses events without running code.
+// matcher chooses events.
 type matcher struct {
 	opaque
-	test func(event.Event) bool
+	test func(event.Event) (bool, error)
+	// near is the same without the values of fields: of an event that is near it can be said that what the
+	// matcher looks at exists. nil means that nothing is known of that.
+	near func(event.Event) bool
 }
 
 // matchEntries are the builtins that make matchers.
 func matchEntries() []entry {
-	combine := func(name, doc, example string, fn func(list []*matcher, e event.Event) bool) entry {
+	combine := func(name, doc, example string, all, not bool) entry {
 		return entry{
 			Name: name, Phases: bind.Anywhere, Doc: doc, Example: example,
 			Params: []param{{Name: "matchers", Kind: aMatcher(), Variadic: true, Required: true, Doc: "at least one"}},
 			Do: do(func(c *call) (starlark.Value, error) {
-				list := argList[*matcher](c, "matchers")
-				return &matcher{named("matcher", name+"(...)"), func(e event.Event) bool { return fn(list, e) }}, nil
+				return combined(name, argList[*matcher](c, "matchers"), all, not), nil
 			}),
 		}
 	}
+	where := param{Name: "where", Kind: bind.Function(1), Doc: "a function of an event that fits the rest; it returns True or False and sees no other event"}
 	return []entry{
 		{
 			Name: "match.event", Phases: bind.Anywhere, Pure: true,
-			Doc:     "matches events by their type, service and fields. In a string, * stands for any text.",
-			Example: `match.event(type = "stdout", service = "api", status = "confirmed")`,
-			Params:  filterParams(), Rest: fieldKeywords(),
+			Doc:     "matches events by their type, service and fields. In a string, * stands for any text. A list is one of several, a dict looks into a field that is an object, and a dot in a name of fields= does the same. A field that is a list fits where one of its elements does.",
+			Example: `match.event(type = "step_send", method = ["get", "head"], args = {"path": "/orders/*"})`,
+			Params:  append(filterParams(), where), Rest: fieldKeywords(),
 			Do: do(func(c *call) (starlark.Value, error) {
-				return &matcher{named("matcher", "match.event(...)"), c.fieldTest()}, nil
+				m := c.fieldTest()
+				fn := arg[starlark.Callable](c, "where")
+				if fn == nil {
+					return m, nil
+				}
+				plain := m.test
+				then := eventPredicate{fn: fn}.test(c.env.loader)
+				m.test = func(e event.Event) (bool, error) {
+					if ok, err := plain(e); !ok || err != nil {
+						return false, err
+					}
+					return then(e)
+				}
+				return m, nil
 			}),
 		},
-		combine("match.any", "matches what at least one matcher matches.", `match.any(match.event(type = "stdout"), match.event(type = "stderr"))`,
-			func(list []*matcher, e event.Event) bool {
-				for _, m := range list {
-					if m.test(e) {
-						return true
-					}
-				}
-				return false
-			}),
-		combine("match.all", "matches what every matcher matches.", `match.all(match.event(type = "syscall"), match.event(errno = "ENOSPC"))`,
-			func(list []*matcher, e event.Event) bool {
-				for _, m := range list {
-					if !m.test(e) {
-						return false
-					}
-				}
-				return true
-			}),
+		{
+			Name: "match.number", Phases: bind.Anywhere, Pure: true,
+			Doc:     "is what a field may be: a number within bounds. Text does not fit.",
+			Example: `match.event(type = "step_recv", duration_ms = match.number(gt = 300))`,
+			Params: []param{
+				{Name: "gt", Kind: aNumber(), Doc: "greater than"}, {Name: "ge", Kind: aNumber(), Doc: "at least"},
+				{Name: "lt", Kind: aNumber(), Doc: "less than"}, {Name: "le", Kind: aNumber(), Doc: "at most"},
+			},
+			Do: do(numberPattern),
+		},
+		combine("match.any", "matches what at least one matcher matches.", `match.any(match.event(type = "stdout"), match.event(type = "stderr"))`, false, false),
+		combine("match.all", "matches what every matcher matches.", `match.all(match.event(type = "syscall"), match.event(errno = "ENOSPC"))`, true, false),
+		combine("match.none", "matches what no matcher matches.", `match.none(match.event(service = "driver"), match.event(msg = "heartbeat"))`, false, true),
 		{
 			Name: "match.never", Phases: bind.Anywhere, Pure: true,
 			Doc:     "matches nothing.",
 			Example: `match.never()`,
 			Do: do(func(*call) (starlark.Value, error) {
-				return &matcher{named("matcher", "match.never()"), func(event.Event) bool { return false }}, nil
+				return &matcher{opaque: named("matcher", "match.never()"), test: func(event.Event) (bool, error) { return false, nil }}, nil
 			}),
 		},
 	}
 }
 
+// combined asks each matcher until one decides: one that does not match where all must, else one that does.
+func combined(name string, list []*matcher, all, not bool) *matcher {
+	m := &matcher{opaque: named("matcher", name+"(...)")}
+	m.test = func(e event.Event) (bool, error) {
+		for _, one := range list {
+			ok, err := one.test(e)
+			if err != nil {
+				return false, err
+			}
+			if ok != all {
+				return !all != not, nil
+			}
+		}
+		return all != not, nil
+	}
+	if not {
+		return m
+	}
+	m.near = func(e event.Event) bool {
+		for _, one := range list {
+			if one.near == nil {
+				continue
+			}
+			if one.near(e) != all {
+				return !all
+			}
+		}
+		return all
+	}
+	for _, one := range list {
+		if one.near != nil {
+			return m
+		}
+	}
+	m.near = nil
+	return m
+}
+
 func aMatcher() kind {
-	return bind.Scalar("a matcher such as match.event()", func(v starlark.Value) (any, bool) {
-		m, ok := v.(*matcher)
-		return m, ok
+	return kindOf("a matcher such as match.event()", func(c *call, v starlark.Value, _ source.Span, e syntax.Expr) (any, bool) {
+		switch v := v.(type) {
+		case *matcher:
+			return v, true
+		case *starlark.Dict:
+			return c.dictMatcher(v, e)
+		}
+		return nil, false
 	})
+}
+
+// dictMatcher makes a matcher of a dict of type, service and fields.
+func (c *call) dictMatcher(d *starlark.Dict, e syntax.Expr) (*matcher, bool) {
+	if d.Len() == 0 {
+		return nil, false
+	}
+	p := pattern{fields: map[string]starlark.Value{}}
+	ok := true
+	for i, item := range d.Items() {
+		key, isText := starlark.AsString(item[0])
+		if !isText {
+			return nil, false
+		}
+		at := source.Element(e, i, d.Len())
+		if entry, written := at.(*syntax.DictEntry); written {
+			at = entry.Value
+		}
+		var good bool
+		var got any
+		switch key {
+		case "type":
+			got, good = c.Convert(anEventType(), "type", item[1], at)
+			p.kind, _ = got.(string)
+		case "service":
+			got, good = c.Convert(bind.String(), "service", item[1], at)
+			p.service, _ = got.(string)
+		default:
+			if got, good = c.Convert(aFieldValue(), fmt.Sprintf("field %q", key), item[1], at); good {
+				p.fields[key] = got.(starlark.Value)
+			}
+		}
+		ok = ok && good
+	}
+	return p.matcher("{...}"), ok
 }
 
 // filterParams are the named parts of a filter over events; fieldKeywords are the rest.
@@ -82,7 +171,7 @@ func filterParams() []param {
 	return []param{
 		{Name: "type", Kind: anEventType(), Doc: "the kind of event"},
 		{Name: "service", Kind: bind.String(), Doc: "the service, or driver for the scenario's own"},
-		{Name: "fields", Kind: aFieldDict(), Doc: "fields whose names are taken by a parameter"},
+		{Name: "fields", Kind: aFieldDict(), Doc: "fields whose names are taken by a parameter, or lie in an object: {\"args.path\": \"/orders\"}"},
 	}
 }
 
@@ -111,16 +200,6 @@ func anEventType() kind {
 	})
 }
 
-func aFieldValue() kind {
-	return bind.Scalar("a string, a number, True, False or None", func(v starlark.Value) (any, bool) {
-		switch v.(type) {
-		case starlark.String, starlark.Int, starlark.Float, starlark.Bool, starlark.NoneType:
-			return v, true
-		}
-		return nil, false
-	})
-}
-
 func aFieldDict() kind {
 	one := aFieldValue()
 	return kindOf("a dict of fields", func(c *call, v starlark.Value, at source.Span, e syntax.Expr) (any, bool) {
@@ -142,43 +221,68 @@ func aFieldDict() kind {
 	})
 }
 
-// fieldTest makes a test of the type, service and fields that a call names.
-func (c *call) fieldTest() func(event.Event) bool {
-	kind, service := arg[string](c, "type"), arg[string](c, "service")
-	fields := map[string]starlark.Value{}
-	for name, v := range arg[map[string]starlark.Value](c, "fields") {
-		fields[name] = v
-	}
+// pattern is what an event must be.
+type pattern struct {
+	kind, service string
+	fields        map[string]starlark.Value
+}
+
+// fieldTest makes a matcher of the type, service and fields that a call names.
+func (c *call) fieldTest() *matcher {
+	p := pattern{kind: arg[string](c, "type"), service: arg[string](c, "service"), fields: map[string]starlark.Value{}}
+	maps.Copy(p.fields, arg[map[string]starlark.Value](c, "fields"))
 	for _, kw := range c.Rest {
-		fields[kw.Name] = kw.Value.(starlark.Value)
+		p.fields[kw.Name] = kw.Value.(starlark.Value)
 	}
-	return func(e event.Event) bool {
-		if kind != "" && !glob(kind, string(e.Kind)) || service != "" && !glob(service, e.Service) {
+	return p.matcher("match.event(...)")
+}
+
+// empty reports whether it fits every event.
+func (p pattern) empty() bool { return p.kind == "" && p.service == "" && len(p.fields) == 0 }
+
+func (p pattern) matcher(text string) *matcher {
+	m := &matcher{opaque: named("matcher", text)}
+	m.test = func(e event.Event) (bool, error) {
+		if !p.placed(e) {
+			return false, nil
+		}
+		for name, want := range p.fields {
+			if !fieldIs(fieldAt(e.Fields, name), want) {
+				return false, nil
+			}
+		}
+		return true, nil
+	}
+	m.near = func(e event.Event) bool {
+		if !p.placed(e) {
 			return false
 		}
-		for name, want := range fields {
-			if !fieldIs(e.Fields[name], want) {
+		for name, want := range p.fields {
+			if want != starlark.None && fieldAt(e.Fields, name) == nil {
 				return false
 			}
 		}
 		return true
 	}
+	return m
 }
 
-// fieldIs compares a field with what is wanted of it.
-func fieldIs(got any, want starlark.Value) bool {
-	v := value.ToStarlark(got)
-	switch want := want.(type) {
-	case starlark.String:
-		if text, ok := starlark.AsString(v); ok {
-			return glob(string(want), text)
-		}
-		return v != starlark.None && glob(string(want), v.String())
-	case starlark.NoneType:
-		return v == starlark.None
+// placed compares the type and the service.
+func (p pattern) placed(e event.Event) bool {
+	return (p.kind == "" || glob(p.kind, string(e.Kind))) && (p.service == "" || glob(p.service, e.Service))
+}
+
+// fieldAt returns a field by name or, where there is none of that name, by its way through objects.
+func fieldAt(fields map[string]any, name string) any {
+	if v, found := fields[name]; found {
+		return v
 	}
-	same, err := starlark.Equal(v, want)
-	return err == nil && same
+	outer, inner, dotted := strings.Cut(name, ".")
+	object, ok := fields[outer].(map[string]any)
+	if !dotted || !ok {
+		return nil
+	}
+	return fieldAt(object, inner)
 }
 
 // glob reports whether text fits a pattern in which * stands for any text.

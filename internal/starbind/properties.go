@@ -91,30 +91,36 @@ type eventPredicate struct {
 }
 
 func anEventPredicate() kind {
-	return bind.Parsed("a matcher or a function of an event", func(v starlark.Value) (any, error) {
-		switch v := v.(type) {
-		case *matcher:
-			return eventPredicate{matcher: v}, nil
-		case starlark.Callable:
-			return eventPredicate{fn: v}, bind.Arity(v, 1)
-		}
-		return nil, nil
+	return aPredicate("a matcher, a dict of fields or a function of an event", func(fn starlark.Callable) error {
+		return bind.Arity(fn, 1)
 	})
 }
 
 // aTracePredicate converts to an eventPredicate whose function takes a trace, or nothing.
 func aTracePredicate() kind {
-	return bind.Parsed("a matcher or a function of the trace", func(v starlark.Value) (any, error) {
-		switch v := v.(type) {
-		case *matcher:
-			return eventPredicate{matcher: v}, nil
-		case starlark.Callable:
-			if bind.Arity(v, 0) == nil {
-				return eventPredicate{fn: v}, nil
-			}
-			return eventPredicate{fn: v}, bind.Arity(v, 1)
+	return aPredicate("a matcher, a dict of fields or a function of the trace", func(fn starlark.Callable) error {
+		if bind.Arity(fn, 0) == nil {
+			return nil
 		}
-		return nil, nil
+		return bind.Arity(fn, 1)
+	})
+}
+
+// aPredicate is a matcher or a function that can be called as arity wants it.
+func aPredicate(name string, arity func(starlark.Callable) error) kind {
+	return kindOf(name, func(c *call, v starlark.Value, at source.Span, e syntax.Expr) (any, bool) {
+		if fn, ok := v.(starlark.Callable); ok {
+			if err := arity(fn); err != nil {
+				c.Errorf(at, "", "%s", err)
+				return nil, false
+			}
+			return eventPredicate{fn: fn}, true
+		}
+		m, ok := aMatcher().Convert(c.Call, v, at, e)
+		if !ok {
+			return nil, false
+		}
+		return eventPredicate{matcher: m.(*matcher)}, true
 	})
 }
 
@@ -122,10 +128,11 @@ func aTracePredicate() kind {
 // a world.
 func (p eventPredicate) test(ld *loader) func(event.Event) (bool, error) {
 	if p.matcher != nil {
-		return func(e event.Event) (bool, error) { return p.matcher.test(e), nil }
+		return p.matcher.test
 	}
 	return func(e event.Event) (bool, error) {
-		return ld.decide(&env{trace: []event.Event{e}}, p.fn, value.Of(e))
+		list := []event.Event{e}
+		return ld.decide(&env{trace: list, alone: true}, p.fn, value.Of(e, &value.Whole{Events: list, Alone: true, Methods: ld}))
 	}
 }
 
@@ -228,6 +235,9 @@ func declareMonitor(c *call) (starlark.Value, error) {
 		}
 		initial.Freeze()
 		m.On, m.Init = on.test(ld), initial
+		if on.matcher != nil {
+			m.Near = on.matcher.near
+		}
 		m.Step = ld.machine(name, update, check, m.Position)
 	}
 	for _, other := range ld.decls.monitors {
@@ -245,15 +255,20 @@ func declareMonitor(c *call) (starlark.Value, error) {
 func (ld *loader) reaction(fn starlark.Callable) func([]event.Event, any) (any, bool, error) {
 	return func(trace []event.Event, state any) (any, bool, error) {
 		e := &env{when: bind.InProperty, ctx: context.Background(), trace: trace}
-		v, err := ld.run(e, "monitor", fn, value.Of(trace[len(trace)-1]))
+		v, err := ld.run(e, "monitor", fn, ld.newest(trace))
 		return state, e.looked || v != starlark.None, err
 	}
+}
+
+// newest is the last event of a trace, as a value.
+func (ld *loader) newest(trace []event.Event) *value.Event {
+	return value.Of(trace[len(trace)-1], &value.Whole{Events: trace, Methods: ld})
 }
 
 // machine is a monitor with a state. A state is frozen, so that it can't change behind the trace.
 func (ld *loader) machine(name string, update, check starlark.Callable, at string) func([]event.Event, any) (any, bool, error) {
 	return func(trace []event.Event, state any) (any, bool, error) {
-		last := value.Of(trace[len(trace)-1])
+		last := ld.newest(trace)
 		next, ok := state.(starlark.Value)
 		if !ok {
 			next = starlark.None
@@ -319,11 +334,14 @@ func (ld *loader) holds(p eventPredicate) func([]event.Event) (bool, error) {
 	return func(trace []event.Event) (bool, error) {
 		switch {
 		case p.matcher != nil:
-			return len(trace) > 0 && p.matcher.test(trace[len(trace)-1]), nil
+			if len(trace) == 0 {
+				return false, nil
+			}
+			return p.matcher.test(trace[len(trace)-1])
 		case bind.Arity(p.fn, 0) == nil:
 			return ld.decide(&env{trace: trace}, p.fn)
 		}
-		return ld.decide(&env{trace: trace}, p.fn, value.NewTrace(trace))
+		return ld.decide(&env{trace: trace}, p.fn, value.NewTrace(trace, &value.Whole{Events: trace, Methods: ld}))
 	}
 }
 

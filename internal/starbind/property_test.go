@@ -181,7 +181,7 @@ func TestTemporal(t *testing.T) {
 		{`match.all(match.event(n = 1), match.event(type = "stdout"))`, "100"},
 		{`match.never()`, "000"},
 		{`lambda trace: len(trace) >= 2`, "011"},
-		{`lambda trace: trace.last.n == 2`, "010"},
+		{`lambda trace: trace.last().n == 2`, "010"},
 		{`lambda trace: trace[0].n == 1 and all([e.n < 3 for e in trace])`, "110"},
 		{`lambda: len(events(n = 2)) == 1`, "011"},
 		{`lambda trace: trace[-1].happens_before(trace[0])`, "000"},

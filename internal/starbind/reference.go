@@ -23,7 +23,7 @@ func sections() []section {
 		{"Matchers", "", "match.never"},
 		{"Properties", "", "always"},
 		{"In a scenario", "", "choose"},
-		{"Assertions and events", "", "await_stable"},
+		{"Assertions and events", "", "causal_chain"},
 		{"Other values", "", "duration"},
 	}
 }
@@ -49,6 +49,7 @@ func Reference(protocols []protocol.Info) string {
 			}
 		}
 	}
+	writeMethods(&b)
 	writeValues(&b, protocols)
 	writeTables(&b)
 	return b.String()
@@ -118,6 +119,22 @@ func signature(e *bind.Entry) string {
 	return e.Name + "(" + strings.Join(parts, ", ") + ")"
 }
 
+// writeMethods describes the methods of events and traces.
+func writeMethods(b *strings.Builder) {
+	for _, part := range []struct {
+		title, text string
+		entries     []entry
+	}{
+		{"Methods of a trace", "A trace is what events() and its like return, and what a function of the trace gets: a list of events that does not change.", traceMethods()},
+		{"Methods of an event", "Orders of three kinds: seq is the order in which Squall saw things, at_ms the time of that, and the vector clocks say what can have led to what.", eventMethods()},
+	} {
+		fmt.Fprintf(b, "## %s\n\n%s\n\n", part.title, part.text)
+		for _, e := range part.entries {
+			writeEntry(b, &e)
+		}
+	}
+}
+
 func writeValues(b *strings.Builder, protocols []protocol.Info) {
 	b.WriteString(`## Services, interfaces and steps
 
@@ -145,8 +162,8 @@ as JSON, or None), ` + "`error`, `duration_ms`, `fields`" + `.
 ## Events
 
 An event has ` + "`type`, `service`, `seq`, `at_ms`, `fields`, `data`" + ` (the decoded JSON line, or all fields), every field by its name
-(` + "`event.status`, `event[\"status\"]`, `event.get(\"status\")`" + `; as an attribute, a field that the event lacks is None), and
-` + "`happens_before(other)`" + `. The members of a JSON line on standard output or error are fields.
+(` + "`event.status`, `event[\"status\"]`, `event.get(\"status\")`" + `; as an attribute, a field that the event lacks is None) and
+the methods above. The members of a JSON line on standard output or error are fields.
 
 | type | fields | |
 |---|---|---|

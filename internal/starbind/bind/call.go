@@ -10,8 +10,11 @@ import (
 	"github.com/squallhq/squall/internal/starbind/source"
 )
 
-// Builtin is an entry as a Starlark value.
-type Builtin struct{ Entry *Entry }
+// Builtin is an entry as a Starlark value. A method has its receiver.
+type Builtin struct {
+	Entry *Entry
+	Recv  starlark.Value
+}
 
 // Name returns the entry's name.
 func (b *Builtin) Name() string { return b.Entry.Name }
@@ -35,7 +38,7 @@ func (b *Builtin) Hash() (uint32, error) { return starlark.String(b.Entry.Name).
 func (b *Builtin) CallInternal(t *starlark.Thread, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	h := HostOf(t)
 	c := NewCall(h, b.Entry, h.Site(t))
-	c.Thread = t
+	c.Thread, c.Recv = t, b.Recv
 	if h.Phase()&b.Entry.Phases == 0 {
 		c.Errorf(c.Site.Span(), "", "may be used %s only", b.Entry.Phases)
 		return c.end(nil, nil)
@@ -51,7 +54,9 @@ type Call struct {
 	Host   Host
 	Thread *starlark.Thread
 	Entry  *Entry
-	Site   source.Site
+	// Recv is the receiver of a method.
+	Recv starlark.Value
+	Site source.Site
 	// Args are the converted arguments by parameter; Exprs are their expressions, where written out.
 	Args  map[string]any
 	Exprs map[string]syntax.Expr

@@ -51,6 +51,16 @@ func Value() Kind {
 	return Scalar(nameOfValue, func(v starlark.Value) (any, bool) { return v, true })
 }
 
+// Or takes what fn takes, and otherwise what another kind takes.
+func Or(name string, fn func(v starlark.Value) (any, bool), other Kind) Kind {
+	return Kind{name, func(c *Call, v starlark.Value, at source.Span, e syntax.Expr) (any, bool) {
+		if got, ok := fn(v); ok {
+			return got, true
+		}
+		return other.Convert(c, v, at, e)
+	}}
+}
+
 // Bool is True or False.
 func Bool() Kind {
 	return Scalar("True or False", func(v starlark.Value) (any, bool) {
