@@ -273,8 +273,11 @@ func (w *World) end() {
 			_ = w.process.Kill()
 		}
 		// The guard of a shared world kills all descendants when its lifeline breaks; killing the
-		// guard itself would leave them.
+		// guard itself would leave them. One that was stopped would not see it.
 		_ = w.lifeline.Close()
+		if w.mode == ModeShared {
+			_ = w.process.Signal(unix.SIGCONT)
+		}
 	})
 }
 

@@ -125,9 +125,6 @@ func probeHTTP(ctx context.Context, url string, n dialing) error {
 // await probes until the service is ready, its process ends or the time is up; the error then has
 // the last probe's in it.
 func await(ctx context.Context, clock vtime.Clock, p probe, timeout time.Duration, ended <-chan struct{}) error {
-	if timeout == 0 {
-		timeout = readyTimeout
-	}
 	deadline := clock.Now() + timeout
 	pause := firstPause
 	for {

@@ -52,6 +52,11 @@ func inside(in *launch.Inside, loader spec.Loader) error {
 	}
 	out := newFrames(in.Events)
 	out.phase("load")
+	alive := &pulse{}
+	go alive.run(vtime.Wall(), out, ctx.Done(), func(late string) {
+		fmt.Fprintln(os.Stderr, late)
+		os.Exit(2)
+	})
 	suite, err := loader.Load(ctx, job.Source)
 	if err != nil {
 		return fmt.Errorf("run: load %s again: %w", job.Source, err)
@@ -64,7 +69,7 @@ func inside(in *launch.Inside, loader spec.Loader) error {
 	if err != nil {
 		return fmt.Errorf("run: the specification changed while it was run: %w", err)
 	}
-	done, err := lead(ctx, in, job, suite, pl, out)
+	done, err := newLeaf(job, pl, out, alive).lead(ctx, in, suite)
 	if err != nil {
 		return err
 	}
@@ -72,17 +77,21 @@ func inside(in *launch.Inside, loader spec.Loader) error {
 	return out.flush()
 }
 
-// lead builds the world and runs the leaf in it. A world that cannot be built is a verdict too.
-func lead(ctx context.Context, in *launch.Inside, job Job, suite *spec.Suite, pl *plan.Leaf, out *frames) (Done, error) {
+func newLeaf(job Job, pl *plan.Leaf, out *frames, alive *pulse) *leaf {
 	clock := vtime.Wall()
 	l := &leaf{
-		plan: pl, job: job, clock: clock, out: out, services: map[string]*service{}, reach: pl.Reach(),
+		plan: pl, job: job, clock: clock, out: out, alive: alive, services: map[string]*service{}, reach: pl.Reach(),
 		log: event.NewLog(clock.Now), clients: map[string]protocol.Client{}, phases: map[string]time.Duration{},
 		judge: judge{props: check.New(check.Properties{Monitors: pl.Monitors, Temporal: pl.Temporal})},
 	}
 	l.log.Sink(func(e event.Event) { out.send(Frame{Event: &e}) })
+	return l
+}
+
+// lead builds the world and runs the leaf in it. A world that cannot be built is a verdict too.
+func (l *leaf) lead(ctx context.Context, in *launch.Inside, suite *spec.Suite) (Done, error) {
 	l.system = &system{
-		suite: suite, backend: notify.New(notify.Options{}), inject: inject.New(pl.Seed), find: all.Find,
+		suite: suite, backend: notify.New(notify.Options{}), inject: inject.New(l.plan.Seed), find: all.Find,
 	}
 	names := make([]string, len(suite.Services))
 	datagrams := false
@@ -114,13 +123,25 @@ func lead(ctx context.Context, in *launch.Inside, job Job, suite *spec.Suite, pl
 			seen: map[string]int{}, lost: map[string]int{},
 		}
 	}
+	l.alive.with(l.touch)
 	done := l.run(ctx)
-	if job.Keep != "" {
+	if l.job.Keep != "" {
 		if err := keep(in, layout); err != nil {
 			l.note(event.Driver, "", err.Error())
 		}
 	}
 	return done, layout.Remove()
+}
+
+// touch takes each lock of the leaf for a moment.
+func (l *leaf) touch() {
+	l.log.Len()
+	l.system.inject.Fired("")
+	l.system.net.Fired("")
+	l.faults.rule("")
+	for _, s := range l.services {
+		s.current()
+	}
 }
 
 // unbuilt is what comes of a leaf whose world could not be built.

@@ -31,6 +31,7 @@ type leaf struct {
 	clock    vtime.Clock
 	log      *event.Log
 	out      *frames
+	alive    *pulse
 	system   *system
 	services map[string]*service
 	reach    plan.Reach
@@ -103,6 +104,7 @@ func (l *leaf) client(t spec.Target) (protocol.Client, error) {
 	if !ok {
 		return nil, fmt.Errorf("run: no protocol %q", t.Protocol)
 	}
+	t.Env = s.Env
 	c := p.Client(s.dialer(t.Port, p.Info().Datagram), t)
 	l.clients[t.String()] = c
 	return c, nil
@@ -164,6 +166,7 @@ func (l *leaf) body(ctx context.Context) outcome {
 		timeout = l.job.Timeout
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
+	l.alive.expect(timeout+patience, fmt.Sprintf("the scenario did not return within %s after its timeout of %s: its code does not look at its context", patience, timeout))
 	defer cancel()
 	w := &world{l: l}
 	l.log.Append(event.Driver, event.Body, map[string]any{"phase": "begin", "scenario": l.plan.Scenario.Name})

@@ -7,17 +7,24 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/squallhq/squall/internal/launch"
+	"github.com/squallhq/squall/internal/vtime"
 )
 
 // ErrNoNamespaces is wrapped by Start's error where the machine refuses namespaces.
 var ErrNoNamespaces = launch.ErrNoNamespaces
 
 // Worlds starts the worlds of a run.
-type Worlds struct{ launcher *launch.Launcher }
+type Worlds struct {
+	launcher *launch.Launcher
+	// silence is how long a world may be silent.
+	silence time.Duration
+}
 
 // NewWorlds returns a starter of worlds; Close kills what it started.
 func NewWorlds() (*Worlds, error) {
@@ -25,14 +32,14 @@ func NewWorlds() (*Worlds, error) {
 	if err != nil {
 		return nil, fmt.Errorf("run: %w", err)
 	}
-	return &Worlds{launcher: l}, nil
+	return &Worlds{launcher: l, silence: silenceLimit}, nil
 }
 
 // Close kills every world that still runs.
 func (w *Worlds) Close() { w.launcher.Close() }
 
 // Start runs one leaf in a world of its own and returns when nothing of it is left. When ctx ends the
-// world is killed and the error is ctx's.
+// world is killed and the error is ctx's. A world of which nothing is heard is killed too.
 func (w *Worlds) Start(ctx context.Context, job Job, sink Sink) (Done, error) {
 	stderr, complaint, err := newTail()
 	if err != nil {
@@ -62,8 +69,12 @@ func (w *Worlds) Start(ctx context.Context, job Job, sink Sink) (Done, error) {
 	if err := json.NewEncoder(world.Control).Encode(job); err != nil && ctx.Err() == nil {
 		return Done{}, fmt.Errorf("run: tell the world its job: %w", err)
 	}
+	from := &watch{from: world.Events}
+	ended := make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() { from.guard(vtime.Wall(), w.silence, ended, world.Kill) })
 	var done *Done
-	reading := readFrames(world.Events, func(f Frame) {
+	reading := readFrames(from, func(f Frame) {
 		switch {
 		case f.Phase != "":
 			sink.Phase(f.Phase)
@@ -75,10 +86,15 @@ func (w *Worlds) Start(ctx context.Context, job Job, sink Sink) (Done, error) {
 			done = f.Done
 		}
 	})
+	close(ended)
+	watching.Wait()
 	world.Kill()
 	said := complaint.wait()
 	if err := ctx.Err(); err != nil {
 		return Done{}, err
+	}
+	if done == nil && from.silent.Load() {
+		return Done{}, fmt.Errorf("run: %w: it gave no sign of life for %s and was killed (it was stopped by a signal or a debugger, or it hung)", ErrWorldLost, w.silence)
 	}
 	if done == nil {
 		return Done{}, lost(world, reading, said)

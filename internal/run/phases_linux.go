@@ -32,6 +32,11 @@ func during(rules []fault.Rule, phase string) []fault.Rule {
 // start starts the services, each once those that it depends on are ready. It returns why the leaf
 // cannot go on, or nil.
 func (l *leaf) start(ctx context.Context) *verdict.Reason {
+	limit := patience
+	for _, s := range l.services {
+		limit += s.readyLimit()
+	}
+	l.alive.expect(limit, fmt.Sprintf("the services were neither ready nor given up within %s", limit))
 	if l.job.Shared {
 		if why := l.taken(); why != nil {
 			return why
@@ -119,6 +124,8 @@ func (l *leaf) taken() *verdict.Reason {
 func (l *leaf) stop() {
 	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
 	defer cancel()
+	l.alive.expect(stopLimit+patience, fmt.Sprintf("the services were not at their end within %s", stopLimit+patience))
+	defer l.alive.expect(0, "")
 	for _, c := range l.clients {
 		_ = c.Close()
 	}

@@ -187,16 +187,20 @@ func (s *service) current() *process {
 
 // ready waits until the service answers.
 func (s *service) ready(ctx context.Context) error {
-	timeout := time.Duration(0)
-	if s.Health != nil {
-		timeout = s.Health.Timeout
-	}
 	p := s.current()
-	if err := await(ctx, s.l.clock, probeFor(s.Service, s.network), timeout, p.exited); err != nil {
+	if err := await(ctx, s.l.clock, probeFor(s.Service, s.network), s.readyLimit(), p.exited); err != nil {
 		return err
 	}
 	s.l.log.Append(s.Name, event.Lifecycle, map[string]any{"phase": "ready"})
 	return nil
+}
+
+// readyLimit is how long the service may take to be ready.
+func (s *service) readyLimit() time.Duration {
+	if s.Health != nil && s.Health.Timeout > 0 {
+		return s.Health.Timeout
+	}
+	return readyTimeout
 }
 
 // notReady turns the error of launch or ready into a reason.

@@ -46,6 +46,8 @@ type Frame struct {
 	Event *event.Event `json:"event,omitempty"`
 	Log   *LogChunk    `json:"log,omitempty"`
 	Done  *Done        `json:"done,omitempty"`
+	// Beat says nothing but that the world lives.
+	Beat bool `json:"beat,omitempty"`
 }
 
 // LogChunk is output of a service, as it came.
