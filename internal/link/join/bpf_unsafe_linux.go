@@ -26,6 +26,14 @@ type (
 	attachAttr struct{ target, prog, kind, flags uint32 }
 )
 
+// key is how the program finds the lane of a socket; the ports are as its context shows them.
+type key struct {
+	netns         uint64
+	local, remote uint32
+}
+
+const keySize = 16
+
 // instruction is one of eBPF: struct bpf_insn, with the destination in the low four bits of regs and the source in
 // the others.
 type instruction struct {
@@ -52,21 +60,21 @@ func createMap(a mapAttr) (int, error) {
 	return bpf(unix.BPF_MAP_CREATE, unsafe.Pointer(&a), unsafe.Sizeof(a))
 }
 
-// putElement sets the element of a map whose keys have at most eight bytes and whose values have four.
-func putElement(m int, key uint64, value uint32) error {
-	a := elemAttr{fd: uint64(m), key: unsafe.Pointer(&key), value: unsafe.Pointer(&value)}
+// putElement sets an element. K is as large as the map's keys are.
+func putElement[K uint32 | key](m int, k K, value uint32) error {
+	a := elemAttr{fd: uint64(m), key: unsafe.Pointer(&k), value: unsafe.Pointer(&value)}
 	_, err := bpf(unix.BPF_MAP_UPDATE_ELEM, unsafe.Pointer(&a), unsafe.Sizeof(a))
 	return err
 }
 
-func dropElement(m int, key uint64) error {
-	a := elemAttr{fd: uint64(m), key: unsafe.Pointer(&key)}
+func dropElement[K uint32 | key](m int, k K) error {
+	a := elemAttr{fd: uint64(m), key: unsafe.Pointer(&k)}
 	_, err := bpf(unix.BPF_MAP_DELETE_ELEM, unsafe.Pointer(&a), unsafe.Sizeof(a))
 	return err
 }
 
-func loadProgram(kind uint32, code []instruction, license string) (int, error) {
-	text := append([]byte(license), 0)
+func loadProgram(kind uint32, code []instruction) (int, error) {
+	text := append([]byte("Apache-2.0"), 0)
 	a := progAttr{kind: kind, count: uint32(len(code)), code: unsafe.Pointer(&code[0]), license: unsafe.Pointer(&text[0])}
 	return bpf(unix.BPF_PROG_LOAD, unsafe.Pointer(&a), unsafe.Sizeof(a))
 }

@@ -16,6 +16,7 @@
 // for, so a redirected send neither blocks nor fails where the sender's socket says that it is writable. A
 // receiver that does not read is felt as through the relay: the lane's budget is used up, and what follows passes.
 //
-// A program's socket takes part only while it is non-blocking: in the kernel's replacement for its recv a signal may
-// turn a blocked call into EAGAIN.
+// A source answers some calls of its program otherwise than plain TCP: FIONREAD finds nothing, and in a blocked recv a
+// signal may end in EAGAIN. So only non-blocking sockets become sources, and who supervises the programs calls Plain
+// before such a call takes effect.
 package join

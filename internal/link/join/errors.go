@@ -3,7 +3,7 @@ package join
 import "errors"
 
 // ErrForbidden says that this process may not have the kernel forward bytes. That takes root's capabilities on
-// the machine, CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN.
+// the machine, CAP_BPF and CAP_NET_ADMIN.
 var ErrForbidden = errors.New("join: not permitted")
 
 // ErrUnsupported says that the kernel cannot forward bytes by itself, or not reliably.

@@ -14,6 +14,9 @@ func (k *Kernel) Close() {}
 // Enter fails.
 func (k *Kernel) Enter(source, target int) (*Lane, error) { return nil, ErrUnsupported }
 
+// Plain does nothing.
+func (k *Kernel) Plain(socket int) {}
+
 // Lane is one direction of a connection.
 type Lane struct{}
 

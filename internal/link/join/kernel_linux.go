@@ -3,6 +3,7 @@ package join
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -43,6 +44,10 @@ type Kernel struct {
 	free   []uint32
 	// old are lanes that were left. Their numbers are used again only once no run of the program can know them.
 	old []*Lane
+	// known has the lanes that the program finds, old ones too.
+	known map[key]*Lane
+	// touched are the cookies of sockets that Plain was called for since they were last to enter.
+	touched map[uint64]bool
 }
 
 // firstMajor and firstMinor are the first kernel on which this has been tested; some older ones have defects in
@@ -54,7 +59,7 @@ func New() (*Kernel, error) {
 	if err := supported(); err != nil {
 		return nil, err
 	}
-	k := &Kernel{maps: maps{-1, -1, -1, -1}, program: -1}
+	k := &Kernel{maps: maps{-1, -1, -1, -1}, program: -1, known: map[key]*Lane{}, touched: map[uint64]bool{}}
 	if err := k.build(); err != nil {
 		k.release()
 		if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
@@ -94,7 +99,7 @@ func (k *Kernel) build() error {
 		attr mapAttr
 	}{
 		{&k.records, mapAttr{unix.BPF_MAP_TYPE_ARRAY, 4, recordSize, maxLanes, unix.BPF_F_MMAPABLE}},
-		{&k.lanes, mapAttr{unix.BPF_MAP_TYPE_HASH, 8, 4, maxLanes, 0}},
+		{&k.lanes, mapAttr{unix.BPF_MAP_TYPE_HASH, keySize, 4, maxLanes, 0}},
 		{&k.sources, mapAttr{unix.BPF_MAP_TYPE_SOCKMAP, 4, 4, maxLanes, 0}},
 		{&k.targets, mapAttr{unix.BPF_MAP_TYPE_SOCKMAP, 4, 4, maxLanes, 0}},
 	} {
@@ -104,11 +109,8 @@ func (k *Kernel) build() error {
 		}
 		*m.fd = fd
 	}
-	p, err := findPlaces()
-	if err != nil {
-		return err
-	}
-	if k.program, err = loadProgram(unix.BPF_PROG_TYPE_SK_MSG, verdict(&k.maps, p), "Apache-2.0"); err != nil {
+	var err error
+	if k.program, err = loadProgram(unix.BPF_PROG_TYPE_SK_MSG, verdict(&k.maps)); err != nil {
 		return fmt.Errorf("program: %w", err)
 	}
 	if err := attachProgram(k.sources, k.program, unix.BPF_SK_MSG_VERDICT); err != nil {
@@ -144,16 +146,23 @@ func (k *Kernel) release() {
 func (k *Kernel) put(l *Lane, source, target int) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.closed {
+	switch {
+	case k.closed:
 		return unix.EBADF
+	case k.touched[l.cookie]:
+		delete(k.touched, l.cookie)
+		return unix.EBUSY
+	case k.known[l.key] != nil: // or its ports are those of a socket with another address
+		return unix.EEXIST
 	}
-	if err := putElement(k.lanes, l.cookie, l.number); err != nil {
+	if err := putElement(k.lanes, l.key, l.number); err != nil {
 		return fmt.Errorf("lane: %w", err)
 	}
-	if err := putElement(k.targets, uint64(l.number), uint32(target)); err != nil {
+	k.known[l.key] = l
+	if err := putElement(k.targets, l.number, uint32(target)); err != nil {
 		return fmt.Errorf("target: %w", err)
 	}
-	if err := putElement(k.sources, uint64(l.number), uint32(source)); err != nil {
+	if err := putElement(k.sources, l.number, uint32(source)); err != nil {
 		return fmt.Errorf("source: %w", err)
 	}
 	return nil
@@ -164,9 +173,65 @@ func (k *Kernel) left(l *Lane) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !k.closed {
-		_ = dropElement(k.sources, uint64(l.number))
+		_ = dropElement(k.sources, l.number)
 		k.old = append(k.old, l)
 	}
+}
+
+// Plain gives a program's socket back to plain TCP. It is to be called before a call of the program takes effect that a
+// source does not answer as plain TCP does: FIONREAD, which finds no bytes there, and what makes the socket
+// blocking, or gives it an upper layer or zero copy.
+func (k *Kernel) Plain(socket int) {
+	cookie, err := unix.GetsockoptUint64(socket, unix.SOL_SOCKET, unix.SO_COOKIE)
+	if err != nil {
+		return
+	}
+	k.mu.Lock()
+	if len(k.touched) >= maxTouched {
+		clear(k.touched)
+	}
+	k.touched[cookie] = true
+	at, err := keyOf(socket)
+	l := k.known[at]
+	k.mu.Unlock()
+	if err == nil && l != nil && l.cookie == cookie {
+		l.Leave()
+	}
+}
+
+// maxTouched bounds what Plain remembers.
+const maxTouched = 1 << 14
+
+// keyOf returns how the program finds a socket.
+func keyOf(fd int) (k key, err error) {
+	if k.netns, err = unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE); err != nil {
+		return k, err
+	}
+	local, err := unix.Getsockname(fd)
+	if err != nil {
+		return k, err
+	}
+	remote, err := unix.Getpeername(fd)
+	if err != nil {
+		return k, err
+	}
+	l, r := portOf(local), portOf(remote)
+	if l == 0 || r == 0 {
+		return k, unix.EAFNOSUPPORT
+	}
+	k.local = uint32(l)
+	k.remote = uint32(bits.ReverseBytes16(r)) << 16
+	return k, nil
+}
+
+func portOf(a unix.Sockaddr) uint16 {
+	switch a := a.(type) {
+	case *unix.SockaddrInet4:
+		return uint16(a.Port)
+	case *unix.SockaddrInet6:
+		return uint16(a.Port)
+	}
+	return 0
 }
 
 // take returns a lane's number, its record empty and its gate shut.
@@ -179,8 +244,11 @@ func (k *Kernel) take() (uint32, error) {
 		}
 		for _, l := range k.old {
 			// The socket may have been closed, which took it out.
-			_ = dropElement(k.targets, uint64(l.number))
-			_ = dropElement(k.lanes, l.cookie)
+			_ = dropElement(k.targets, l.number)
+			if k.known[l.key] == l {
+				_ = dropElement(k.lanes, l.key)
+				delete(k.known, l.key)
+			}
 			l.last, l.reused = int64(k.at(l.number, offCarried).Load()), true
 			k.free = append(k.free, l.number)
 		}
@@ -197,7 +265,9 @@ func (k *Kernel) take() (uint32, error) {
 	return n, nil
 }
 
-func (k *Kernel) at(lane uint32, off int) *atomic.Uint64 { return word(k.memory, int(lane)*recordSize+off) }
+func (k *Kernel) at(lane uint32, off int) *atomic.Uint64 {
+	return word(k.memory, int(lane)*recordSize+off)
+}
 
 // membarrierGlobal waits for a grace period of the kernel, from linux/membarrier.h.
 const membarrierGlobal = 1
@@ -209,4 +279,3 @@ func gracePeriod() error {
 	}
 	return nil
 }
-

@@ -13,6 +13,7 @@ type Lane struct {
 	k      *Kernel
 	number uint32
 	cookie uint64
+	key    key
 	// base is how much the source had sent before the program saw it.
 	base uint64
 
@@ -36,11 +37,15 @@ func (k *Kernel) Enter(source, target int) (*Lane, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: cookie: %w", ErrSocket, err)
 	}
+	at, err := keyOf(source)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSocket, err)
+	}
 	n, err := k.take()
 	if err != nil {
 		return nil, fmt.Errorf("join: lane: %w", err)
 	}
-	l := &Lane{k: k, number: n, cookie: cookie}
+	l := &Lane{k: k, number: n, cookie: cookie, key: at}
 	if err := l.enter(source, target); err != nil {
 		l.Leave()
 		return nil, err

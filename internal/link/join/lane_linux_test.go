@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"os"
 	"testing"
 	"time"
 
@@ -152,9 +151,6 @@ func TestSocketAsBefore(t *testing.T) {
 	if n, err := unix.Poll(wait, 5000); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
-	if n, err := unix.IoctlGetInt(c, unix.TIOCINQ); err != nil || n != 5 {
-		t.Errorf("FIONREAD: %d, %v; want 5", n, err)
-	}
 	buf := make([]byte, 64)
 	if n, _, err := unix.Recvfrom(c, buf, unix.MSG_PEEK); n != 5 || err != nil {
 		t.Errorf("peek: %d, %v", n, err)
@@ -173,14 +169,42 @@ func TestSocketAsBefore(t *testing.T) {
 	}
 }
 
-// TestBlockingStaysOut: a socket that the program makes blocking is not redirected, and may not enter.
-func TestBlockingStaysOut(t *testing.T) {
+// TestPlain: a socket that was given back answers FIONREAD, does not enter again at once, and later does.
+func TestPlain(t *testing.T) {
 	k := kernel(t)
 	l := newLine(t, k)
 	l.open()
-	l.send("open")
-	l.arrives(l.s, "open")
-	f, err := l.c.File() // makes it blocking
+	c := fdOf(t, l.c)
+	if _, err := l.a.Write([]byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := unix.Poll([]unix.PollFd{{Fd: int32(c), Events: unix.POLLIN}}, 5000); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	k.Plain(c)
+	if n, err := unix.IoctlGetInt(c, unix.TIOCINQ); err != nil || n != 5 {
+		t.Errorf("FIONREAD: %d, %v; want 5", n, err)
+	}
+	l.send("plain")
+	l.arrives(l.a, "plain")
+	other, a := pair(t)
+	b, _ := pair(t)
+	_ = a
+	k.Plain(fdOf(t, other))
+	if _, err := k.Enter(fdOf(t, other), fdOf(t, b)); !errors.Is(err, unix.EBUSY) {
+		t.Errorf("enter after Plain: %v", err)
+	}
+	if _, err := k.Enter(fdOf(t, other), fdOf(t, b)); err != nil {
+		t.Errorf("enter later: %v", err)
+	}
+}
+
+// TestBlockingStaysOut: a socket that is blocking may not enter.
+func TestBlockingStaysOut(t *testing.T) {
+	k := kernel(t)
+	c, _ := pair(t)
+	b, _ := pair(t)
+	f, err := c.File()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,11 +212,7 @@ func TestBlockingStaysOut(t *testing.T) {
 	if err := unix.SetNonblock(int(f.Fd()), false); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := unix.Write(int(f.Fd()), []byte("blocking")); err != nil {
-		t.Fatal(err)
-	}
-	l.arrives(l.a, "blocking")
-	if _, err := k.Enter(int(f.Fd()), fdOf(t, l.b)); !errors.Is(err, ErrSocket) {
+	if _, err := k.Enter(int(f.Fd()), fdOf(t, b)); !errors.Is(err, ErrSocket) {
 		t.Errorf("enter: %v", err)
 	}
 }
@@ -271,22 +291,6 @@ func TestLanesAreReused(t *testing.T) {
 		}
 		if n := l.Carried(); n != 1 {
 			t.Fatal(n)
-		}
-	}
-}
-
-func TestTypesThatAreNone(t *testing.T) {
-	good, err := os.ReadFile(typesFile)
-	if err != nil {
-		t.Skip(err)
-	}
-	var at int16
-	if err := locate(good, []member{{"file", "no_such_member", &at}}); !errors.Is(err, ErrUnsupported) {
-		t.Error(err)
-	}
-	for _, size := range []int{0, 10, 24, 1000, len(good) / 2, len(good) - 1} {
-		if err := locate(good[:size], []member{{"file", "no_such_member", &at}}); !errors.Is(err, ErrUnsupported) {
-			t.Error(size, err)
 		}
 	}
 }

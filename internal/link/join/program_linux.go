@@ -4,12 +4,13 @@ import "golang.org/x/sys/unix"
 
 // Offsets in struct sk_msg_md, the program's context; helpers and verdicts, all from linux/bpf.h.
 const (
-	ctxSize         = 68
-	ctxSocket       = 72
-	helperLookup    = 1
-	helperRedirect  = 60
-	helperTCPSocket = 137
-	verdictPass     = 1
+	ctxRemotePort  = 60
+	ctxLocalPort   = 64
+	ctxSize        = 68
+	helperLookup   = 1
+	helperRedirect = 60
+	helperNetns    = 122
+	verdictPass    = 1
 )
 
 // reg is a register of eBPF; r10 is the frame.
@@ -95,11 +96,11 @@ func (a *assembler) number(dst, kind reg, v uint64) {
 
 const pseudoMap = reg(1)
 
-// lookup leaves the element of a map whose key is on top of the stack in r0.
-func (a *assembler) lookup(m int) {
+// lookup leaves the element of a map whose key is in the frame in r0.
+func (a *assembler) lookup(m int, key int32) {
 	a.number(r1, pseudoMap, uint64(m))
 	a.move(r2, r10)
-	a.mathK(unix.BPF_ADD, r2, -8)
+	a.mathK(unix.BPF_ADD, r2, key)
 	a.call(helperLookup)
 	a.jumpK(unix.BPF_JEQ, r0, 0, "pass")
 }
@@ -113,44 +114,35 @@ func (a *assembler) done() []instruction {
 
 // verdict is the program. A source's runs are serialized by its lock. In the terms of C:
 //
-//	lane = lookup(lanes, sk->cookie), l = lookup(records, lane);
+//	lane = lookup(lanes, {netns_cookie(), local_port, remote_port}), l = lookup(records, lane);
 //	if (!l) return PASS;
 //	if (l->gate & OPEN) {
-//	    if (!sk->ulp && sk->socket->file->flags & O_NONBLOCK && size <= largest && l->budget >= size + overhead) {
-//	        l->budget -= size + overhead;
+//	    if (size <= largest && l->budget >= size + cost) {
+//	        l->budget -= size + cost;
 //	        if (redirect(targets, lane) == PASS) { l->carried += size; return PASS; }
 //	    }
 //	    l->gate &= ~OPEN;
 //	}
 //	if (fetch_add(&l->gate, size) & OPEN) l->gate &= ~OPEN;
 //	return PASS;
-func verdict(m *maps, p places) []instruction {
-	const fetch = unix.BPF_FETCH
+func verdict(m *maps) []instruction {
+	const key = -keySize
 	a := &assembler{jumps: map[int]string{}, labels: map[string]int{}}
 	a.move(r6, r1)
-	a.load64(r1, r6, ctxSocket)
-	a.call(helperTCPSocket)
-	a.jumpK(unix.BPF_JEQ, r0, 0, "pass")
-	a.move(r7, r0)
-	a.load64(r1, r7, p.cookie)
-	a.store64(r10, -8, r1)
-	a.lookup(m.lanes)
+	a.call(helperNetns)
+	a.store64(r10, key, r0)
+	a.load32(r1, r6, ctxLocalPort)
+	a.store32(r10, key+8, r1)
+	a.load32(r1, r6, ctxRemotePort)
+	a.store32(r10, key+12, r1)
+	a.lookup(m.lanes, key)
 	a.load32(r8, r0, 0)
-	a.store32(r10, -8, r8)
-	a.lookup(m.records)
+	a.store32(r10, key, r8)
+	a.lookup(m.records, key)
 	a.move(r9, r0)
 	a.load64(r1, r9, offGate)
 	a.jumpK(unix.BPF_JSGE, r1, 0, "leave")
 
-	a.load64(r1, r7, p.ulp)
-	a.jumpK(unix.BPF_JNE, r1, 0, "shut")
-	a.load64(r1, r7, p.socket)
-	a.jumpK(unix.BPF_JEQ, r1, 0, "shut")
-	a.load64(r1, r1, p.file)
-	a.jumpK(unix.BPF_JEQ, r1, 0, "shut")
-	a.load32(r1, r1, p.flags)
-	a.mathK(unix.BPF_AND, r1, unix.O_NONBLOCK)
-	a.jumpK(unix.BPF_JEQ, r1, 0, "shut")
 	a.load32(r7, r6, ctxSize)
 	a.jumpK(unix.BPF_JGT, r7, largestMessage, "shut")
 	a.load64(r1, r9, offBudget)
@@ -175,7 +167,7 @@ func verdict(m *maps, p places) []instruction {
 	a.atomic(unix.BPF_AND, r9, offGate, r1)
 	a.label("leave")
 	a.load32(r1, r6, ctxSize)
-	a.atomic(unix.BPF_ADD|fetch, r9, offGate, r1)
+	a.atomic(unix.BPF_ADD|unix.BPF_FETCH, r9, offGate, r1)
 	a.jumpK(unix.BPF_JSGE, r1, 0, "pass")
 	a.number(r1, 0, ^gateOpen)
 	a.atomic(unix.BPF_AND, r9, offGate, r1)
