@@ -12,6 +12,7 @@ import (
 	"go.starlark.net/syntax"
 
 	"github.com/squallhq/squall/internal/starbind/bind"
+	"github.com/squallhq/squall/internal/starbind/library"
 	"github.com/squallhq/squall/internal/starbind/source"
 	"github.com/squallhq/squall/internal/starbind/static"
 	"github.com/squallhq/squall/property"
@@ -143,8 +144,13 @@ func (ld *loader) loaded(f *source.File) starlark.StringDict {
 func (ld *loader) suite() *spec.Suite {
 	d, program := &ld.decls, ld.program()
 	suite := &spec.Suite{Source: d.source}
-	for _, s := range ld.sources {
-		suite.Files = append(suite.Files, spec.File{Path: s.Path, Content: s.Content})
+	for _, s := range slices.Concat(ld.sources, ld.data) {
+		// The library comes with Squall itself.
+		file := spec.File{Path: s.Path, Content: s.Content}
+		known := slices.ContainsFunc(suite.Files, func(f spec.File) bool { return f.Path == s.Path })
+		if !known && !strings.HasPrefix(s.Path, library.Prefix) {
+			suite.Files = append(suite.Files, file)
+		}
 	}
 	for _, s := range d.services {
 		suite.Services = append(suite.Services, s.decl)

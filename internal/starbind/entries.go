@@ -32,7 +32,7 @@ func newTable(ld *loader) *table {
 	}
 	for _, e := range slices.Concat(
 		topologyEntries(ld), faultEntries(), linkEntries(), scenarioEntries(),
-		propertyEntries(), bodyEntries(), plainEntries(),
+		propertyEntries(), bodyEntries(), plainEntries(), loadingEntries(),
 	) {
 		t.entries = append(t.entries, &e)
 	}

@@ -22,6 +22,7 @@ import (
 	"go.starlark.net/syntax"
 
 	"github.com/squallhq/squall/internal/starbind/bind"
+	"github.com/squallhq/squall/internal/starbind/library"
 	"github.com/squallhq/squall/internal/starbind/source"
 	"github.com/squallhq/squall/protocol"
 	"github.com/squallhq/squall/spec"
@@ -83,6 +84,8 @@ type loader struct {
 	modules   map[string]*module
 	reports   []Diagnostic
 	decls     declarations
+	// data are files that are no specs: what load_file and its like have read.
+	data []*source.File
 }
 
 // module is a file that was executed, or is being executed.
@@ -117,7 +120,12 @@ func newLoader(l Loader, path string) (*loader, error) {
 }
 
 // display is a path of the spec as the user would name it.
-func (ld *loader) display(rel string) string { return filepath.Join(ld.dir, rel) }
+func (ld *loader) display(rel string) string {
+	if strings.HasPrefix(rel, library.Prefix) {
+		return rel
+	}
+	return filepath.Join(ld.dir, rel)
+}
 
 func (ld *loader) diagnostic(at source.Span, near, message string) Diagnostic {
 	d := Diagnostic{
@@ -224,7 +232,13 @@ func (ld *loader) thread(ctx context.Context, rel string) *starlark.Thread {
 // locate turns a name in load() into a path relative to root.
 func (ld *loader) locate(from, name string) (string, error) {
 	if strings.HasPrefix(name, "@") {
-		return "", fmt.Errorf("%q: names with @ are not supported yet", name)
+		if !strings.HasPrefix(name, library.Prefix) {
+			return "", fmt.Errorf("%q: names with @ begin with %s", name, library.Prefix)
+		}
+		return name, nil
+	}
+	if strings.Contains(name, "://") {
+		return "", fmt.Errorf("%q: files are read from this machine only", name)
 	}
 	if path.IsAbs(name) {
 		return "", fmt.Errorf("%q: the path must be relative to this file", name)
@@ -237,6 +251,9 @@ func (ld *loader) locate(from, name string) (string, error) {
 }
 
 func (ld *loader) read(rel string) ([]byte, error) {
+	if strings.HasPrefix(rel, library.Prefix) {
+		return library.Read(rel)
+	}
 	full, err := filepath.EvalSymlinks(filepath.Join(ld.root, rel))
 	if err != nil {
 		return nil, bare(err)

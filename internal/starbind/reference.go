@@ -25,6 +25,7 @@ func sections() []section {
 		{"In a scenario", "", "choose"},
 		{"Assertions and events", "", "causal_chain"},
 		{"Other values", "", "duration"},
+		{"Files", "", "load_yaml"},
 	}
 }
 
