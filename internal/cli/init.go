@@ -7,10 +7,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/squallhq/squall/internal/cli/scaffold"
 )
 
 type initCmd struct {
-	Binary   string `arg:"" help:"The program to be tested."`
+	Binary   string `arg:"" optional:"" help:"The program to be tested."`
+	OpenAPI  string `name:"from-openapi" help:"Write a scenario for each operation of an OpenAPI 3 document." placeholder:"FILE"`
+	Compose  string `name:"from-compose" help:"Write the services of a compose file." placeholder:"FILE"`
 	Name     string `help:"The service's name; the program's if not given." placeholder:"NAME"`
 	Port     int    `help:"Where it listens." default:"8080"`
 	Protocol string `help:"What it speaks." enum:"http,tcp" default:"http"`
@@ -20,15 +24,18 @@ type initCmd struct {
 
 // Run implements the command.
 func (c *initCmd) Run(e *env) error {
-	name := c.Name
-	if name == "" {
-		name = identifier(filepath.Base(c.Binary))
+	name, err := c.name()
+	if err != nil {
+		return err
 	}
 	out := c.Output
 	if out == "" {
 		out = name + ".star"
 	}
-	text := c.spec(name, out)
+	text, err := c.spec(name, out)
+	if err != nil {
+		return err
+	}
 	if out == "-" {
 		fmt.Fprint(e.stdout, text)
 		return nil
@@ -52,64 +59,54 @@ func (c *initCmd) Run(e *env) error {
 	return nil
 }
 
-// identifier makes a Starlark name of a file name.
-func identifier(s string) string {
-	s = strings.TrimSuffix(s, filepath.Ext(s))
-	s = strings.Map(func(r rune) rune {
-		if r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
-			return r
-		}
-		return '_'
-	}, s)
-	if s == "" || s[0] >= '0' && s[0] <= '9' {
-		s = "svc_" + s
+// name is the service's or, with a compose file, the system's.
+func (c *initCmd) name() (string, error) {
+	switch {
+	case c.Name != "":
+		return scaffold.Name(c.Name), nil
+	case c.Binary != "":
+		return scaffold.ProgramName(c.Binary), nil
+	case c.Compose != "":
+		return "system", nil
+	case c.OpenAPI != "":
+		return "api", nil
 	}
-	return s
+	return "", fmt.Errorf("squall: init: name the program to be tested, or give --from-openapi or --from-compose")
 }
 
-// spec is a first specification: one service, one scenario, two faults, one matrix.
-func (c *initCmd) spec(name, out string) string {
-	binary := c.Binary
-	if out != "-" && !filepath.IsAbs(binary) && strings.Contains(binary, "/") {
-		if rel, err := filepath.Rel(filepath.Dir(out), binary); err == nil {
-			binary = rel
+// spec is the first specification.
+func (c *initCmd) spec(name, out string) (string, error) {
+	if c.Compose != "" {
+		text, err := os.ReadFile(c.Compose)
+		if err != nil {
+			return "", err
 		}
+		return scaffold.Compose(text, name)
 	}
-	health, step, expect := fmt.Sprintf(`http("localhost:%d/")`, c.Port), `get(path = "/")`, "assert_eq(r.status, 200)"
-	if c.Protocol == "tcp" {
-		health, step, expect = fmt.Sprintf(`tcp("localhost:%d")`, c.Port), `send(data = "PING")`, "assert_true(r.ok)"
+	s := scaffold.Service{
+		Name: name, Binary: c.relative(out), Interfaces: []scaffold.Interface{{Name: "main", Protocol: c.Protocol, Port: c.Port}},
 	}
-	return fmt.Sprintf(`# %[1]s under faults. Run it: squall test %[1]s.star
+	if c.OpenAPI == "" {
+		return scaffold.Program(s), nil
+	}
+	if s.Binary == "" {
+		s.Binary, s.Note = "./bin/"+name, "put the program's path into binary"
+	}
+	text, err := os.ReadFile(c.OpenAPI)
+	if err != nil {
+		return "", err
+	}
+	return scaffold.OpenAPI(text, s)
+}
 
-# The program, where it listens, and how it shows that it is ready.
-%[1]s = service("%[1]s",
-    interface("main", "%[3]s", %[4]d),
-    binary = "%[2]s",
-    healthcheck = %[5]s,
-)
-
-# A flow that matters. It returns what it got; the expectations below judge that.
-def ask():
-    return %[1]s.main.%[6]s
-
-scenario(ask)
-
-# What can go wrong. A fault that never acts makes its leaf INCONCLUSIVE, never PASS:
-# optional = True says that it may stay away.
-disk_full = fault_assumption("disk_full",
-    target = %[1]s,
-    write = deny("ENOSPC", optional = True),
-)
-slow_disk = fault_assumption("slow_disk",
-    target = %[1]s,
-    fsync = delay("200ms", optional = True),
-)
-
-# Every scenario under every fault, and once without any.
-fault_matrix(
-    scenarios = [ask],
-    faults = [disk_full, slow_disk],
-    default_expect = lambda r: %[7]s,
-)
-`, name, binary, c.Protocol, c.Port, health, step, expect)
+// relative is the program's path as seen from the specification.
+func (c *initCmd) relative(out string) string {
+	if out == "-" || filepath.IsAbs(c.Binary) || !strings.Contains(c.Binary, "/") {
+		return c.Binary
+	}
+	rel, err := filepath.Rel(filepath.Dir(out), c.Binary)
+	if err != nil {
+		return c.Binary
+	}
+	return rel
 }
