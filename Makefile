@@ -7,7 +7,7 @@ LDFLAGS     := -s -w -X github.com/squallhq/squall.version=$(VERSION)
 
 POSTGRES    := /usr/lib/postgresql/15/bin/postgres
 
-.PHONY: build shop examples demo test check lint tools cross bench soak fuzz report clean
+.PHONY: build shop examples demo test check lint tools cross bench soak fuzz docs report clean
 
 build: ## bin/squall, static
 	@$(GO_BUILD) -ldflags '$(LDFLAGS)' -o bin/squall ./cmd/squall
@@ -53,6 +53,9 @@ cross: ## what works elsewhere still builds there
 	GOOS=darwin GOARCH=arm64 $(GO_BUILD) -o /dev/null ./cmd/squall
 	GOOS=darwin GOARCH=amd64 $(GO_BUILD) -o /dev/null ./cmd/squall
 	GOOS=linux GOARCH=arm64 $(GO_BUILD) -o /dev/null ./cmd/squall
+
+docs: ## the documentation as HTML, in bin/docs
+	@go run ./scripts/site -o bin/docs
 
 report: ## the page of the report, from its TypeScript
 	cd web/report && npm ci --silent --no-audit --no-fund && npm run --silent build
