@@ -69,6 +69,8 @@ type Interface struct {
 	// Protocol names an entry of protocol/all.
 	Protocol string
 	Port     int
+	// Messages has what passes on its connections recorded, where the protocol's messages can be told apart.
+	Messages bool
 	Position string
 }
 
@@ -113,8 +115,8 @@ type Scope struct {
 	Service string
 	// Calls are kernel names of system calls.
 	Calls []string
-	// Links are pairs whose connections may be touched.
-	Links []fault.Pair
+	// Links are pairs whose connections may be touched, Messages those whose messages may be.
+	Links, Messages []fault.Pair
 	// Everything is set where the reachable code could not be resolved.
 	Everything bool
 }

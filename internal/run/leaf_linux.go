@@ -60,7 +60,9 @@ type system struct {
 	reaper  *launch.Reaper
 	inject  *inject.Engine
 	net     *network
-	find    func(string) (protocol.Protocol, bool)
+	// messages are the rules on what passes on connections.
+	messages *messages
+	find     func(string) (protocol.Protocol, bool)
 	// temp is a directory that is the leaf's own, whatever the world is made of.
 	temp string
 }
