@@ -90,6 +90,9 @@ type Scenario struct {
 	Name string
 	Doc  string
 	Body Body
+	// Setup runs before the body, once the services are ready and no fault is in force; nil for none. It
+	// injects nothing. The body finds its result with SetupResult.
+	Setup Body
 	// MayInject is everything that the body can reach, found before any program starts.
 	MayInject []Scope
 	// Monitors and Temporal hold in this scenario's leaves.
@@ -193,10 +196,12 @@ type Operation struct {
 // Response is what a step brought back. A step that failed has OK false and an Error; that is a
 // result, not a broken scenario.
 type Response struct {
-	Status   int
-	OK       bool
-	Body     string
-	Error    string
+	Status int
+	OK     bool
+	Body   string
+	Error  string
+	// TimedOut is set where the step's own time ran out without an answer.
+	TimedOut bool
 	Duration time.Duration
 	Fields   map[string]any
 	// Event is the Seq of the step's receipt.
