@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,12 +13,12 @@ import (
 )
 
 // heard is a watched reader with the end that feeds it.
-func heard(t *testing.T, limit time.Duration) (w *watch, from *io.PipeWriter, killed *bool, end func()) {
+func heard(t *testing.T, limit time.Duration) (w *watch, from *io.PipeWriter, killed *atomic.Bool, end func()) {
 	r, from := io.Pipe()
-	w, killed = &watch{from: r}, new(bool)
+	w, killed = &watch{from: r}, new(atomic.Bool)
 	done := make(chan struct{})
 	go w.guard(vtime.Wall(), limit, done, func() {
-		*killed = true
+		killed.Store(true)
 		from.Close()
 	})
 	return w, from, killed, func() { close(done) }
@@ -34,17 +35,17 @@ func TestSilentWorldIsKilled(t *testing.T) {
 			}
 			time.Sleep(29 * time.Second)
 		}
-		if synctest.Wait(); *killed {
+		if synctest.Wait(); killed.Load() {
 			t.Fatal("a world was killed that was never silent for 30 s")
 		}
 		_, _ = from.Write([]byte("x"))
 		last := time.Now()
-		for !*killed && time.Since(begin) < time.Hour {
+		for !killed.Load() && time.Since(begin) < time.Hour {
 			time.Sleep(time.Second)
 			synctest.Wait()
 		}
 		if after := time.Since(last); after < 30*time.Second || after > 32*time.Second || !w.silent.Load() {
-			t.Errorf("killed %v after %s of silence, silent is %v; want about 30 s", *killed, after, w.silent.Load())
+			t.Errorf("killed %v after %s of silence, silent is %v; want about 30 s", killed.Load(), after, w.silent.Load())
 		}
 	})
 }
@@ -59,7 +60,7 @@ func TestBusyReaderKillsNothing(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if *killed {
+		if killed.Load() {
 			t.Error("a world was killed whose words waited to be read")
 		}
 		_, _ = w.Read(make([]byte, 1))
