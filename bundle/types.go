@@ -59,6 +59,8 @@ type Plan struct {
 	Scenarios   []PlanScenario   `json:"scenarios"`
 	Assumptions []PlanAssumption `json:"assumptions"`
 	Leaves      []PlanLeaf       `json:"leaves"`
+	// Untried names assumptions that are declared, and that no leaf of the specification tries.
+	Untried []string `json:"untried,omitempty"`
 }
 
 // PlanService is a declared service.

@@ -11,6 +11,7 @@ const (
 	Stderr    Kind = "stderr"
 	Syscall   Kind = "syscall"
 	Link      Kind = "link"
+	Message   Kind = "message"
 	Fault     Kind = "fault"
 	StepSend  Kind = "step_send"
 	StepRecv  Kind = "step_recv"
@@ -82,6 +83,20 @@ func Schema() []Row {
 			{"rule", "string", "the rule that acted, where one did"},
 			{"index", "int", "the datagram's number in its flow and direction, from 0, which is left out"},
 			{"fired", "int", "how often the rule has acted so far, for fired"},
+		}},
+		{Message, "a request on a connection between two services, or its answer; what the protocol's rules can match become fields too", []Field{
+			{"op", "string", "request, fired (a rule acted on it), answer, failed (a rule could not act), blind (messages can't be told apart any more)"},
+			{"client", "string", "who asked"},
+			{"server", "string", "who was asked"},
+			{"interface", "string", "the interface's name"},
+			{"protocol", "string", "the interface's protocol"},
+			{"flow", "string", "the connection, as in link events"},
+			{"index", "int", "the request's number on its connection, from 1"},
+			{"duration_ms", "int", "from the request's first bytes to the end of the answer, for answer"},
+			{"rule", "string", "the rule that acted, where one did"},
+			{"verb", "string", "what it did: error, response, delay, drop, duplicate, hold"},
+			{"fired", "int", "how often the rule has acted so far, for fired"},
+			{"message", "string", "why, for failed and blind"},
 		}},
 		{Fault, "a rule was put in force or lifted; what it did stands in syscall and link events", []Field{
 			{"op", "string", "installed, lifted"},

@@ -42,6 +42,24 @@ func (l *Log) Sink(fn func(Event)) {
 func (l *Log) Append(lane string, kind Kind, fields map[string]any, after ...int64) Event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.append(lane, kind, fields, after)
+}
+
+// AppendIf makes something happen and records it as Append does, but only if happen returns true. As
+// happen is called under the log's lock, nothing that follows from it stands in the log before it.
+// So happen must be quick and must not touch the log.
+func (l *Log) AppendIf(happen func() bool, lane string, kind Kind, fields map[string]any, after ...int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !happen() {
+		return false
+	}
+	l.append(lane, kind, fields, after)
+	return true
+}
+
+// append is Append under the lock.
+func (l *Log) append(lane string, kind Kind, fields map[string]any, after []int64) Event {
 	clock := l.lanes[lane].clone()
 	var causes []int64
 	for _, seq := range after {

@@ -34,6 +34,9 @@ const (
 	Eventually Kind = "eventually"
 	// Always: at every point of the window the predicate is true.
 	Always Kind = "always"
+	// Until: where the predicate becomes true during the body, the body ends in the regular way. It has no
+	// window. A Violation of the predicate is one as everywhere.
+	Until Kind = "terminate_when"
 )
 
 // Temporal is a property over the trace, decided at each event.

@@ -53,8 +53,12 @@ func Failed(op spec.Operation, r spec.Response, err error) (spec.Response, error
 	}
 	r.OK = false
 	r.Error = Reason(op, err)
+	r.TimedOut = r.Error == timedOut(op)
 	return r, nil
 }
+
+// timedOut says that a step's own time ran out.
+func timedOut(op spec.Operation) string { return fmt.Sprintf("timeout after %s", limit(op)) }
 
 // Reason says why a step failed, in words that are the same in every run: without addresses, ports
 // or the moment at which a peer's end was noticed.
@@ -80,7 +84,7 @@ func Reason(op spec.Operation, err error) string {
 	}
 	var timed interface{ Timeout() bool }
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || (errors.As(err, &timed) && timed.Timeout()) {
-		return fmt.Sprintf("timeout after %s", limit(op))
+		return timedOut(op)
 	}
 	var at *net.OpError
 	if errors.As(err, &at) && at.Err != nil {

@@ -69,6 +69,8 @@ type Interface struct {
 	// Protocol names an entry of protocol/all.
 	Protocol string
 	Port     int
+	// Messages has what passes on its connections recorded, where the protocol's messages can be told apart.
+	Messages bool
 	Position string
 }
 
@@ -88,6 +90,9 @@ type Scenario struct {
 	Name string
 	Doc  string
 	Body Body
+	// Setup runs before the body, once the services are ready and no fault is in force; nil for none. It
+	// injects nothing. The body finds its result with SetupResult.
+	Setup Body
 	// MayInject is everything that the body can reach, found before any program starts.
 	MayInject []Scope
 	// Monitors and Temporal hold in this scenario's leaves.
@@ -113,8 +118,8 @@ type Scope struct {
 	Service string
 	// Calls are kernel names of system calls.
 	Calls []string
-	// Links are pairs whose connections may be touched.
-	Links []fault.Pair
+	// Links are pairs whose connections may be touched, Messages those whose messages may be.
+	Links, Messages []fault.Pair
 	// Everything is set where the reachable code could not be resolved.
 	Everything bool
 }
@@ -191,10 +196,12 @@ type Operation struct {
 // Response is what a step brought back. A step that failed has OK false and an Error; that is a
 // result, not a broken scenario.
 type Response struct {
-	Status   int
-	OK       bool
-	Body     string
-	Error    string
+	Status int
+	OK     bool
+	Body   string
+	Error  string
+	// TimedOut is set where the step's own time ran out without an answer.
+	TimedOut bool
 	Duration time.Duration
 	Fields   map[string]any
 	// Event is the Seq of the step's receipt.

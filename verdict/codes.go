@@ -24,6 +24,7 @@ const (
 	AwaitUnmet          Code = "await-unmet"
 	PropertyUndecided   Code = "property-undecided"
 	PropertyBroken      Code = "property-broken"
+	SetupFailed         Code = "setup-failed"
 	Interrupted         Code = "interrupted"
 	EventsDropped       Code = "events-dropped"
 	AmbiguousLocalhost  Code = "ambiguous-localhost"
@@ -37,6 +38,7 @@ const (
 	ReplayDiverged      Code = "replay-diverged"
 	NeverTriggered      Code = "never-triggered"
 	NoAssertions        Code = "no-assertions"
+	NoPositiveControl   Code = "no-positive-control"
 	UndeclaredIOWarning Code = "undeclared-io"
 	ServiceEnded        Code = "service-ended"
 	MappedFile          Code = "mapped-file"
@@ -76,6 +78,7 @@ func Codes() []Row {
 		{AwaitUnmet, Inconclusive, "the scenario waited for something that did not happen in time", "check the matcher, or raise the timeout"},
 		{PropertyUndecided, Inconclusive, "the trace was cut before a property was decided", "find out what cut it"},
 		{PropertyBroken, Inconclusive, "the property's own code raised an error", "mend the property"},
+		{SetupFailed, Inconclusive, "the setup did not come to its end, so what it prepares was not tested", "look at what the setup met; no fault of the cell is in force while it runs"},
 		{Interrupted, Inconclusive, "the run was stopped before the leaf was decided", "run it again"},
 		{EventsDropped, Inconclusive, "the record of the leaf is not complete", "reduce the output, or look at the disk"},
 		{AmbiguousLocalhost, Inconclusive, "a program connected to localhost at a port that several services declare", "use the service's name in the address"},
@@ -89,7 +92,8 @@ func Codes() []Row {
 		{ReplayDiverged, Inconclusive, "the replay left the recorded path", "read the first divergence"},
 
 		{NeverTriggered, Pass, "a monitor held because what it watches for never occurred", "drive the scenario to it, or drop the monitor"},
-		{NoAssertions, Pass, "the leaf checks nothing: no expectation, assertion or property", "say what must hold"},
+		{NoPositiveControl, Pass, "nothing shows that what a check looks for could be seen at all: neither here nor without the fault was there an event like it", "check the names in the matcher, or drive the scenario to where such events come"},
+		{NoAssertions, Pass, "the leaf checks nothing: nothing in it could have failed", "say what must hold"},
 		{MappedFile, Pass, "a service changes a file through memory that it mapped, which no fault on writes can see", "check that the fault hits what matters, or turn mapping off in the service"},
 		{ServiceEnded, Pass, "a service ended by itself", "look at its log and exit code; where it must not happen, watch for it in a monitor on lifecycle events"},
 		{UndeclaredIOWarning, Pass, "a service tried to reach something that nothing declares", "declare it, or turn it off in the service"},

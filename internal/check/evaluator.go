@@ -106,6 +106,14 @@ func (v *Evaluator) Feed(events ...event.Event) []verdict.Reason {
 	return out
 }
 
+// Terminated reports whether a property has said that the body may end here.
+func (v *Evaluator) Terminated() bool {
+	return slices.ContainsFunc(v.checks, func(c checker) bool {
+		t, ok := c.(*temporal)
+		return ok && t.Kind == property.Until && t.out.result == Satisfied
+	})
+}
+
 // Finish decides the rest by how the body ended. It changes nothing: it may be called again.
 func (v *Evaluator) Finish(end Ending) (reasons, warnings []verdict.Reason, records []bundle.PropertyRecord) {
 	var last int64

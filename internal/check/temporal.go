@@ -62,7 +62,7 @@ func (t *temporal) evaluate(trace []event.Event) {
 	switch {
 	case err != nil:
 		t.out.fail(t.code(), err, seq)
-	case t.Kind == property.Eventually && holds:
+	case t.Kind != property.Always && holds:
 		t.out = outcome{result: Satisfied, witness: seq}
 	case t.Kind == property.Always && !holds:
 		t.out = outcome{result: Violated, code: t.code(), message: "it was false", witness: seq}
@@ -86,6 +86,8 @@ func (t *temporal) finish(regular bool, last int64) outcome {
 	switch {
 	case !regular:
 		return undecided()
+	case t.Kind == property.Until:
+		return outcome{result: NeverTriggered, code: verdict.NeverTriggered, message: "it never became true; the body ended by itself"}
 	case t.open:
 		return t.close("the body ended", t.last)
 	case t.Window != nil:
@@ -104,8 +106,11 @@ func named(w *property.Window) string {
 }
 
 func (t *temporal) code() verdict.Code {
-	if t.Kind == property.Always {
+	switch t.Kind {
+	case property.Always:
 		return verdict.AlwaysViolated
+	case property.Until:
+		return verdict.AssertionFailed
 	}
 	return verdict.EventuallyViolated
 }

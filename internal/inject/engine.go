@@ -185,6 +185,19 @@ func (e *Engine) Undelivered(c Call, d Decision, held time.Duration) {
 		}
 	}
 	d.Delay = max(d.Delay-max(held, 0), 0)
+	e.wait(c, d)
+}
+
+// Settled tells that a decision was carried out, but that its call was withdrawn just when it could have
+// gone on. The hit counts. The same call of the same thread, reissued, goes on and draws nothing new.
+func (e *Engine) Settled(c Call) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.wait(c, Decision{Verb: Allow, matched: true})
+}
+
+// wait keeps a decision for the call when it is reissued.
+func (e *Engine) wait(c Call, d Decision) {
 	if len(e.pending) == maxPending {
 		e.pending = slices.Delete(e.pending, 0, 1)
 	}

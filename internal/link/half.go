@@ -31,6 +31,8 @@ type half struct {
 	// direct says that the reader may write to dst itself. It is set and cleared under mu.
 	direct atomic.Bool
 	wake   chan struct{}
+	// past is the way past the relay, nil where there is none.
+	past *shortcut
 
 	mu      sync.Mutex
 	room    sync.Cond
@@ -59,7 +61,27 @@ func newHalf(s *stream, way fault.Direction, src, dst Conn) *half {
 	h.room.L = &h.mu
 	h.chain = NewChain(h.acted)
 	h.direct.Store(true)
+	h.past = newShortcut(h, src, dst)
 	return h
+}
+
+// other is the other direction.
+func (h *half) other() *half {
+	if h.way == fault.Up {
+		return h.stream.down
+	}
+	return h.stream.up
+}
+
+// total is how many bytes went this way, through the relay and past it.
+func (h *half) total() int64 { return h.moved.Load() + h.past.carried() }
+
+// receive is Read of the source.
+func (h *half) receive(buf []byte) (int, error) {
+	if h.past != nil {
+		return h.past.read(buf)
+	}
+	return h.src.Read(buf)
 }
 
 // install is called with Network.mu held, as is lift.
@@ -70,7 +92,7 @@ func (h *half) install(r *ruleState) {
 	s := NewStage(r.rule.ID, e, Setting{
 		Draw:    Draws(r.seed, r.rule.ID, h.stream.flow.String(), h.way),
 		Began:   h.now(),
-		Carried: h.stream.up.moved.Load()+h.stream.down.moved.Load() > 0,
+		Carried: h.stream.up.total()+h.stream.down.total() > 0,
 	})
 	if s == nil {
 		return
@@ -79,6 +101,7 @@ func (h *half) install(r *ruleState) {
 		narrow(h.src.Conn, h.dst.Conn, e.BytesPerSecond)
 	}
 	h.direct.Store(false)
+	h.past.bar()
 	h.rules = append(h.rules, r)
 	h.known[r.rule.ID] = r
 	h.chain.Add(r.rule.ID, e.Kind, s)
@@ -164,11 +187,15 @@ func (h *half) fired(r *ruleState, op Op, bytes int64) {
 func (h *half) read() {
 	buf := make([]byte, firstBuffer)
 	for {
-		n, err := h.src.Read(buf)
+		n, err := h.receive(buf)
 		if n > 0 && !h.forward(buf[:n]) {
 			return
 		}
+		if n > 0 {
+			h.past.delivered(n)
+		}
 		if err != nil {
+			h.stream.part()
 			h.sourceEnded(err)
 			return
 		}
@@ -194,6 +221,7 @@ func (h *half) regain() bool {
 		return false
 	}
 	h.direct.Store(true)
+	h.past.unbar()
 	return true
 }
 

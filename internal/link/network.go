@@ -32,6 +32,9 @@ type Config struct {
 	Record func(Record)
 	// Messages returns how rules act on the messages of a flow; ok is false where nobody looks at them. It may be nil.
 	Messages func(Flow) (cfg message.Config, ok bool)
+	// Join has the kernel carry the bytes of stream flows past the relay while nothing is to happen to them, where it can.
+	// Then Plain is to be called as it says.
+	Join bool
 }
 
 // Network is the links of one leaf: its rules, and the flows that are relayed. It is safe for
@@ -52,6 +55,7 @@ type Network struct {
 	relays  map[relay]int64 // with their order of starting
 	silent  bool            // the watch over silenced sockets runs
 	running sync.WaitGroup
+	joining joining
 }
 
 // relay is a flow being relayed, stream or datagram.
@@ -76,7 +80,7 @@ func New(cfg Config) *Network {
 	}
 	return &Network{
 		cfg: cfg, rules: map[string]*ruleState{}, changed: make(chan struct{}),
-		opened: map[Flow]int{}, relays: map[relay]int64{},
+		opened: map[Flow]int{}, relays: map[relay]int64{}, joining: joining{after: joinAfter},
 	}
 }
 
@@ -246,6 +250,7 @@ func (n *Network) Close() {
 		r.sever()
 	}
 	n.running.Wait()
+	n.joining.close()
 }
 
 // start registers a relay, with the rules in force on it, and counts the goroutines that will serve it.

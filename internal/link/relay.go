@@ -49,6 +49,7 @@ type stream struct {
 	dying    atomic.Bool   // a reset by an end is on its way to the other
 	severed  chan struct{} // closed when ended
 	finished atomic.Int32  // halves that delivered FIN
+	parting  atomic.Bool   // an end has been seen: no byte goes past the relay any more
 	readers  sync.WaitGroup
 }
 
@@ -211,9 +212,17 @@ func (s *stream) end() bool {
 		return false
 	}
 	close(s.severed)
+	s.part()
 	s.up.wakeAll()
 	s.down.wakeAll()
 	return true
+}
+
+// part brings all bytes back to the relay.
+func (s *stream) part() {
+	s.parting.Store(true)
+	s.up.past.leave()
+	s.down.past.leave()
 }
 
 // finish closes both connections in good order, after both ways have ended by FIN.
@@ -277,7 +286,7 @@ func (s *stream) report(way fault.Direction, r *ruleState, op Op) {
 // emit completes a record of the flow's end.
 func (s *stream) emit(r Record) {
 	r.Flow = s.flow
-	r.Up, r.Down = s.up.moved.Load(), s.down.moved.Load()
+	r.Up, r.Down = s.up.total(), s.down.total()
 	r.Bytes = r.Up + r.Down
 	s.net.emit(r)
 }

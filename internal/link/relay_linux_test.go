@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/squallhq/squall/fault"
 )
 
@@ -69,7 +71,8 @@ type bench struct {
 func newBench(t testing.TB, rules ...fault.Rule) *bench {
 	t.Helper()
 	b := &bench{}
-	b.Network = New(Config{Seed: 1, Record: b.add})
+	b.Network = New(Config{Seed: 1, Record: b.add, Join: true})
+	b.joining.after = 0
 	t.Cleanup(b.Close)
 	if err := b.Install(rules...); err != nil {
 		t.Fatal(err)
@@ -85,10 +88,27 @@ func (b *bench) connect(t testing.TB) (client, server *net.TCPConn, f Flow) {
 	// The relay's own ends are its own to close; the leak check finds them otherwise.
 	t.Cleanup(func() { client.Close(); server.Close() })
 	f = b.Open("api", "db", "pg")
-	if err := b.Relay(f, c, s); err != nil {
+	if err := b.Relay(f, peered{c, client}, peered{s, server}); err != nil {
 		t.Fatal(err)
 	}
 	return client, server, f
+}
+
+// peered is an end of the relay that knows its other end.
+type peered struct {
+	*net.TCPConn
+	peer *net.TCPConn
+}
+
+func (p peered) Peer() (fd int, err error) {
+	raw, err := p.peer.SyscallConn()
+	if err != nil {
+		return -1, err
+	}
+	if e := raw.Control(func(f uintptr) { fd, err = unix.FcntlInt(f, unix.F_DUPFD_CLOEXEC, 0) }); e != nil {
+		return -1, e
+	}
+	return fd, err
 }
 
 func say(t *testing.T, from, to net.Conn, text string) {

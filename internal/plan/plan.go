@@ -39,6 +39,8 @@ type Plan struct {
 	Suite  *spec.Suite
 	Seed   seed.Seed
 	Leaves []*Leaf
+	// Untried names the assumptions that no leaf of the suite tries, chosen or not.
+	Untried []string
 }
 
 // Leaf is one run: a scenario under an assumption.
@@ -89,7 +91,7 @@ func Make(s *spec.Suite, o Options) (*Plan, error) {
 		return nil, err
 	}
 	chosen = shard(chosen, o.Shard, o.Shards)
-	p := &Plan{Suite: s, Seed: o.Seed, Leaves: withBaselines(leaves, chosen)}
+	p := &Plan{Suite: s, Seed: o.Seed, Leaves: withBaselines(leaves, chosen), Untried: untried(s, leaves)}
 	if o.MaxLeaves > 0 && len(p.Leaves) > o.MaxLeaves {
 		return nil, &TooMany{Leaves: len(p.Leaves), Max: o.MaxLeaves}
 	}
@@ -211,26 +213,31 @@ func choose(leaves []*Leaf, globs []string) ([]*Leaf, error) {
 	if len(globs) == 0 {
 		return leaves, nil
 	}
+	used := map[string]bool{}
 	var chosen []*Leaf
 	for _, l := range leaves {
+		taken := false
 		for _, g := range globs {
 			byScenario, err := path.Match(g, l.Scenario.Name)
 			if err != nil {
 				return nil, fmt.Errorf("plan: filter %q: %w", g, err)
 			}
 			if byName, _ := path.Match(g, l.Name()); byScenario || byName || strings.HasPrefix(l.ID, g) && len(g) >= 4 {
-				chosen = append(chosen, l)
-				break
+				taken, used[g] = true, true
 			}
 		}
+		if taken {
+			chosen = append(chosen, l)
+		}
 	}
-	if len(chosen) == 0 {
-		return nil, &NoMatch{Globs: globs, Names: names(leaves)}
+	// One misspelled filter among several would leave out what it was to choose, and nobody would know.
+	if idle := slices.DeleteFunc(slices.Clone(globs), func(g string) bool { return used[g] }); len(idle) > 0 {
+		return nil, &NoMatch{Globs: idle, Names: names(leaves)}
 	}
 	return chosen, nil
 }
 
-// NoMatch is the error of a filter that chooses nothing.
+// NoMatch is the error of filters that choose nothing.
 type NoMatch struct {
 	Globs []string
 	// Names are those that there are.
@@ -246,6 +253,22 @@ func names(leaves []*Leaf) []string {
 	out := make([]string, len(leaves))
 	for i, l := range leaves {
 		out[i] = l.Name()
+	}
+	return out
+}
+
+// untried returns the assumptions that stand in no cell and whose rules no leaf can inject: whoever
+// declared them and sees a PASS would take them for tested.
+func untried(s *spec.Suite, leaves []*Leaf) []string {
+	var out []string
+	for _, a := range s.Assumptions {
+		tried := func(l *Leaf) bool {
+			reach := l.Reach()
+			return l.Assumption == a || !slices.ContainsFunc(a.Rules, func(r fault.Rule) bool { return reach.Allows(r) != "" })
+		}
+		if !slices.ContainsFunc(leaves, tried) {
+			out = append(out, a.Name)
+		}
 	}
 	return out
 }
@@ -283,7 +306,7 @@ func withBaselines(leaves, chosen []*Leaf) []*Leaf {
 
 // Record returns the plan as it stands in a bundle.
 func (p *Plan) Record() bundle.Plan {
-	r := bundle.Plan{Schema: bundle.PlanSchema, Source: filepath.Base(p.Suite.Source), Seed: uint64(p.Seed)}
+	r := bundle.Plan{Schema: bundle.PlanSchema, Source: filepath.Base(p.Suite.Source), Seed: uint64(p.Seed), Untried: p.Untried}
 	for _, s := range p.Suite.Services {
 		ps := bundle.PlanService{Name: s.Name, Binary: filepath.Base(s.Binary), DependsOn: s.DependsOn, Position: s.Position}
 		for _, i := range s.Interfaces {

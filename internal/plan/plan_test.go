@@ -52,6 +52,9 @@ func TestMakeRefuses(t *testing.T) {
 		t.Errorf("a filter without a match: %v", err)
 	}
 	var many *TooMany
+	if _, err := Make(suite(), Options{Tests: []string{"list", "creat"}}); !errors.As(err, &none) || !slices.Equal(none.Globs, []string{"creat"}) {
+		t.Errorf("one filter of two without a match: %v", err)
+	}
 	if _, err := Make(suite(), Options{MaxLeaves: 4}); !errors.As(err, &many) || many.Leaves != 5 {
 		t.Errorf("too many leaves: %v", err)
 	}
@@ -94,5 +97,27 @@ func TestReach(t *testing.T) {
 	write := fault.Rule{Syscall: &fault.Syscall{Service: "db", Calls: []string{"write"}}}
 	if why := cut.Allows(write); why == "" {
 		t.Error("a call that was not subscribed to must be refused")
+	}
+}
+
+func TestUntried(t *testing.T) {
+	s := suite()
+	s.Matrices[0].Assumptions = s.Matrices[0].Assumptions[:1]
+	for name, tc := range map[string]struct {
+		scope spec.Scope
+		want  []string
+	}{
+		"in no matrix":    {spec.Scope{}, []string{"cut"}},
+		"in a body":       {spec.Scope{Links: []fault.Pair{{A: "api", B: "db"}}}, nil},
+		"in a body, once": {spec.Scope{Links: []fault.Pair{{A: "api", B: "db", Directed: true}}}, []string{"cut"}},
+	} {
+		s.Scenarios[1].MayInject = []spec.Scope{tc.scope}
+		// A filter chooses, and says nothing of what is declared.
+		for _, tests := range [][]string{nil, {"list/none"}} {
+			p, err := Make(s, Options{Tests: tests})
+			if err != nil || !slices.Equal(p.Untried, tc.want) || !slices.Equal(p.Record().Untried, tc.want) {
+				t.Errorf("%s, %v: %v, %v; want %v", name, tests, p.Untried, err, tc.want)
+			}
+		}
 	}
 }

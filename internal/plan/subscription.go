@@ -68,6 +68,27 @@ func (r Reach) Touches(client, server, iface string) bool {
 			}
 		}
 	}
+	return r.Speaks(client, server, iface)
+}
+
+// Speaks reports whether rules may act on the messages of connections from client to an interface of
+// server, so that these have to be told apart from the first byte.
+func (r Reach) Speaks(client, server, iface string) bool {
+	for _, rule := range r.rules {
+		if rule.Message != nil && rule.Message.Pair.Matches(client, server, iface) {
+			return true
+		}
+	}
+	for _, sc := range r.scopes {
+		if sc.Everything {
+			return true
+		}
+		for _, p := range sc.Messages {
+			if p.Matches(client, server, iface) {
+				return true
+			}
+		}
+	}
 	return false
 }
 
@@ -82,6 +103,12 @@ func (r Reach) Allows(rule fault.Rule) string {
 		}
 		return ""
 	}
+	if m := rule.Message; m != nil {
+		if r.allowsMessages(m.Pair) {
+			return ""
+		}
+		return "the messages " + rule.Target() + " were not told apart when the services started"
+	}
 	if rule.Link == nil {
 		return "the rule has no effect"
 	}
@@ -91,9 +118,9 @@ func (r Reach) Allows(rule fault.Rule) string {
 	return "the connections " + rule.Target() + " were not mediated when the services started"
 }
 
-// allowsPair reports whether some subscribed pair covers p wholly.
-func (r Reach) allowsPair(p fault.Pair) bool {
-	covers := func(have fault.Pair) bool {
+// covers returns a test whether a subscribed pair covers p wholly.
+func covers(p fault.Pair) func(have fault.Pair) bool {
+	return func(have fault.Pair) bool {
 		fits := func(h, w string) bool { return h == "" || h == w }
 		if !fits(have.Interface, p.Interface) || have.Directed && !p.Directed {
 			return false
@@ -101,6 +128,23 @@ func (r Reach) allowsPair(p fault.Pair) bool {
 		return fits(have.A, p.A) && fits(have.B, p.B) ||
 			!have.Directed && fits(have.A, p.B) && fits(have.B, p.A)
 	}
+}
+
+func (r Reach) allowsMessages(p fault.Pair) bool {
+	covers := covers(p)
+	for _, rule := range r.rules {
+		if rule.Message != nil && covers(rule.Message.Pair) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(r.scopes, func(sc spec.Scope) bool {
+		return sc.Everything || slices.ContainsFunc(sc.Messages, covers)
+	})
+}
+
+// allowsPair reports whether some subscribed pair covers p wholly.
+func (r Reach) allowsPair(p fault.Pair) bool {
+	covers := covers(p)
 	for _, rule := range r.rules {
 		if rule.Link != nil && covers(rule.Link.Pair) {
 			return true

@@ -144,32 +144,63 @@ func (s *service) hold(session intercept.Session, c intercept.Call, call inject.
 // holdCheck is how often a held call is asked whether somebody still waits for it.
 const holdCheck = 50 * time.Millisecond
 
-// carryOut answers a call as decided. What a rule did is written down before the program has it: else
-// what the program does next could stand in the log before its cause.
+// carryOut answers a call as decided. What a rule did is written down if it reached the program, and
+// before the program goes on: else what it does next could stand in the log before its cause.
 func (s *service) carryOut(session intercept.Session, c intercept.Call, call inject.Call, d inject.Decision, held time.Duration) {
-	if d.Rule == "" {
-		if !session.Alive(c.ID) {
-			s.l.system.inject.Undelivered(call, d, held)
-			return
-		}
-		s.proceed(session, c)
-		return
-	}
-	if !session.Alive(c.ID) {
+	engine := s.l.system.inject
+	switch {
+	case !session.Alive(c.ID):
 		s.withdrawn(call, d, held)
+	case d.Rule == "":
+		s.proceed(answering{session, func() { engine.Undelivered(call, d, held) }}, c)
+	case d.Verb == inject.Deny:
+		s.deny(session, c, call, d, held)
+	default:
+		// It was held as long as the rule says, whatever becomes of it now.
+		s.l.drain()
+		s.l.log.Append(s.Name, event.Syscall, record(call, d), s.l.faults.since(d.Rule))
+		s.proceed(answering{session, func() { engine.Settled(call) }}, c)
+	}
+}
+
+// deny gives a program an error. It is in the log if and only if it counts as fired: a call that was
+// withdrawn is neither. In one case both are wrong: a signal that comes while the kernel takes the answer
+// makes it lose that without a word, and the call comes again as if it were a new one.
+func (s *service) deny(session intercept.Session, c intercept.Call, call inject.Call, d inject.Decision, held time.Duration) {
+	s.l.drain()
+	var err error
+	answer := func() bool {
+		err = session.Reply(c.ID, intercept.Reply{Answer: true, Errno: d.Errno})
+		return err == nil
+	}
+	if s.l.log.AppendIf(answer, s.Name, event.Syscall, record(call, d), s.l.faults.since(d.Rule)) {
 		return
 	}
-	s.record(call, d)
-	if d.Verb != inject.Deny {
-		s.proceed(session, c)
+	s.withdrawn(call, d, held)
+	if errors.Is(err, intercept.ErrGone) {
 		return
 	}
-	if err := session.Reply(c.ID, intercept.Reply{Answer: true, Errno: d.Errno}); err != nil {
-		s.withdrawn(call, d, held)
-		s.l.log.Append(s.Name, event.Note, map[string]any{
-			"message": fmt.Sprintf("%s was interrupted before the answer of %s reached it", call.Name, d.Rule),
-		})
+	s.unanswered(c, err)
+}
+
+// unanswered notes that a program did not get the answer that it had to get.
+func (s *service) unanswered(c intercept.Call, err error) {
+	s.l.note(s.Name, verdict.SupervisionLost, fmt.Sprintf("a %s of %s could not be answered: %v", c.Name, s.Name, err))
+}
+
+// answering is a session in which it matters whether a call was withdrawn before its answer.
+type answering struct {
+	intercept.Session
+	gone func()
+}
+
+// Reply answers a call.
+func (a answering) Reply(id uint64, r intercept.Reply) error {
+	err := a.Session.Reply(id, r)
+	if errors.Is(err, intercept.ErrGone) {
+		a.gone()
 	}
+	return err
 }
 
 // withdrawn takes a decision back that did not reach the program: it was interrupted, or it ended.
@@ -180,9 +211,8 @@ func (s *service) withdrawn(call inject.Call, d inject.Decision, held time.Durat
 	s.lost[d.Rule]++
 }
 
-// record writes down what a rule does to a call.
-func (s *service) record(call inject.Call, d inject.Decision) {
-	s.l.drain()
+// record is what the log says of what a rule did to a call.
+func record(call inject.Call, d inject.Decision) map[string]any {
 	fields := map[string]any{
 		"name": call.Name, "pid": int64(call.Thread), "decision": string(d.Verb), "rule": d.Rule, "index": d.Index,
 	}
@@ -198,7 +228,7 @@ func (s *service) record(call inject.Call, d inject.Decision) {
 	if d.Delay > 0 {
 		fields["delay_ms"] = d.Delay.Milliseconds()
 	}
-	s.l.log.Append(s.Name, event.Syscall, fields, s.l.faults.since(d.Rule))
+	return fields
 }
 
 // proceed lets a call go on, by the network where that is concerned.
@@ -225,13 +255,21 @@ func (s *service) proceed(session intercept.Session, c intercept.Call) {
 	case "io_setup":
 		s.bypass(session, c, "asynchronous I/O (io_setup)")
 	default:
-		reply(session, c, intercept.Reply{})
+		s.reply(session, c, intercept.Reply{})
 	}
 }
 
-// reply answers; a call that was withdrawn needs no answer.
-func reply(session intercept.Session, c intercept.Call, r intercept.Reply) {
-	_ = session.Reply(c.ID, r)
+// reply answers; a call that was withdrawn needs no answer. Where a descriptor cannot be installed (the
+// program has lowered its limit below that number) the call still waits, and fails.
+func (s *service) reply(session intercept.Session, c intercept.Call, r intercept.Reply) {
+	err := session.Reply(c.ID, r)
+	if err == nil || errors.Is(err, intercept.ErrGone) {
+		return
+	}
+	s.unanswered(c, err)
+	if r.InstallSet {
+		_ = session.Reply(c.ID, intercept.Reply{Answer: true, Errno: int(unix.ENOBUFS)})
+	}
 }
 
 // listener notes a program that wants to supervise others itself: the kernel allows one listener for a
@@ -240,7 +278,7 @@ func (s *service) listener(session intercept.Session, c intercept.Call) {
 	if c.Args[0] == unix.SECCOMP_SET_MODE_FILTER && c.Args[1]&unix.SECCOMP_FILTER_FLAG_NEW_LISTENER != 0 {
 		s.l.note(s.Name, verdict.ListenerTaken, s.Name+" asked for a system call listener of its own and got EBUSY")
 	}
-	reply(session, c, intercept.Reply{})
+	s.reply(session, c, intercept.Reply{})
 }
 
 // write lets a write go on. Before one to standard output or error, whatever any service has printed
@@ -250,7 +288,7 @@ func (s *service) write(session intercept.Session, c intercept.Call) {
 	if fd := int(int32(c.Args[0])); fd == unix.Stdout || fd == unix.Stderr {
 		s.l.drain()
 	}
-	reply(session, c, intercept.Reply{})
+	s.reply(session, c, intercept.Reply{})
 }
 
 // bypass refuses io_uring and its elder: what goes through them passes every rule by. Programs fall back
@@ -259,7 +297,7 @@ func (s *service) bypass(session intercept.Session, c intercept.Call, what strin
 	s.l.log.Append(s.Name, event.Note, map[string]any{
 		"message": s.Name + " asked for " + what + ", which no fault could see; it was refused with ENOSYS",
 	})
-	reply(session, c, intercept.Reply{Answer: true, Errno: int(unix.ENOSYS)})
+	s.reply(session, c, intercept.Reply{Answer: true, Errno: int(unix.ENOSYS)})
 }
 
 // connect leads a connection where the system's declaration says.
@@ -267,17 +305,17 @@ func (s *service) connect(session intercept.Session, c intercept.Call) {
 	fd := int(int32(c.Args[0]))
 	address := sockaddr(session, c, c.Args[1], c.Args[2])
 	if address == nil {
-		reply(session, c, intercept.Reply{})
+		s.reply(session, c, intercept.Reply{})
 		return
 	}
 	family := binary.NativeEndian.Uint16(address)
 	if family != unix.AF_INET && family != unix.AF_INET6 && family != unix.AF_UNSPEC {
-		reply(session, c, intercept.Reply{})
+		s.reply(session, c, intercept.Reply{})
 		return
 	}
 	socket, err := session.Descriptor(c, fd)
 	if err != nil {
-		reply(session, c, intercept.Reply{})
+		s.reply(session, c, intercept.Reply{})
 		return
 	}
 	result := s.l.system.net.dialer.Connect(dial.Request{
@@ -285,24 +323,24 @@ func (s *service) connect(session intercept.Session, c intercept.Call) {
 		Alive: func() bool { return session.Alive(c.ID) },
 	})
 	if result.Later == nil {
-		connected(session, c, result)
+		s.connected(session, c, result)
 		return
 	}
-	go func() { connected(session, c, result.Later()) }()
+	go func() { s.connected(session, c, result.Later()) }()
 }
 
-func connected(session intercept.Session, c intercept.Call, r dial.Result) {
+func (s *service) connected(session intercept.Session, c intercept.Call, r dial.Result) {
 	switch {
 	case r.Native:
-		reply(session, c, intercept.Reply{})
+		s.reply(session, c, intercept.Reply{})
 	case r.Install >= 0:
-		reply(session, c, intercept.Reply{
+		s.reply(session, c, intercept.Reply{
 			Answer: true, Errno: r.Errno, InstallSet: true, Install: r.Install,
 			At: int(int32(c.Args[0])), CloseOnExec: r.CloseOnExec,
 		})
 		_ = unix.Close(r.Install)
 	default:
-		reply(session, c, intercept.Reply{Answer: true, Errno: r.Errno})
+		s.reply(session, c, intercept.Reply{Answer: true, Errno: r.Errno})
 	}
 }
 
@@ -310,7 +348,7 @@ func connected(session intercept.Session, c intercept.Call, r dial.Result) {
 func (s *service) socketName(session intercept.Session, c intercept.Call) {
 	socket, err := session.Descriptor(c, int(int32(c.Args[0])))
 	if err != nil {
-		reply(session, c, intercept.Reply{})
+		s.reply(session, c, intercept.Reply{})
 		return
 	}
 	defer unix.Close(socket)
@@ -332,11 +370,11 @@ func (s *service) socketName(session intercept.Session, c intercept.Call) {
 	}
 	switch {
 	case a.Native:
-		reply(session, c, intercept.Reply{})
+		s.reply(session, c, intercept.Reply{})
 	case a.Errno != 0:
-		reply(session, c, intercept.Reply{Answer: true, Errno: a.Errno})
+		s.reply(session, c, intercept.Reply{Answer: true, Errno: a.Errno})
 	default:
-		reply(session, c, intercept.Reply{Answer: true, Errno: int(give(session, c, buffer, length, a.Addr))})
+		s.reply(session, c, intercept.Reply{Answer: true, Errno: int(give(session, c, buffer, length, a.Addr))})
 	}
 }
 

@@ -22,7 +22,7 @@ func (s *service) datagram(session intercept.Session, c intercept.Call) {
 		return err
 	})
 	if err != nil {
-		reply(session, c, intercept.Reply{}) // the kernel says what is wrong with it
+		s.reply(session, c, intercept.Reply{}) // the kernel says what is wrong with it
 		return
 	}
 	for _, name := range names {
@@ -31,11 +31,11 @@ func (s *service) datagram(session intercept.Session, c intercept.Call) {
 			break
 		}
 		if r := s.l.system.net.dialer.Send(dial.Datagram{Client: s.Name, Socket: socket, Addr: name, Flags: flags}); !r.Native {
-			connected(session, c, r)
+			s.connected(session, c, r)
 			return
 		}
 	}
-	reply(session, c, intercept.Reply{})
+	s.reply(session, c, intercept.Reply{})
 }
 
 // sockaddr reads a socket address, or returns nil where there is none.
@@ -56,5 +56,5 @@ func (s *service) bind(session intercept.Session, c intercept.Call) {
 		s.l.system.net.dialer.Bind(socket)
 		_ = unix.Close(socket)
 	}
-	reply(session, c, intercept.Reply{})
+	s.reply(session, c, intercept.Reply{})
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/squallhq/squall/spec"
 )
 
-// actor carries out one sort of rule: system calls (inject.Engine) or connections (link.Network).
+// actor carries out one sort of rule: system calls (inject.Engine), connections (link.Network) or messages.
 type actor interface {
 	Install(rules ...fault.Rule) error
 	Lift(ids ...string)
@@ -19,8 +19,8 @@ type actor interface {
 
 // faults keeps the rules that were ever in force in a leaf.
 type faults struct {
-	log           *event.Log
-	syscall, link actor
+	log                    *event.Log
+	syscall, link, message actor
 
 	mu sync.Mutex
 	// all keeps each rule once, in the order of first installation; made counts the rules that a
@@ -37,13 +37,16 @@ type faults struct {
 	installed sync.Map
 }
 
-func newFaults(log *event.Log, syscall, link actor) *faults {
-	return &faults{log: log, syscall: syscall, link: link, active: map[string]bool{}, lifted: map[string]chan struct{}{}, bypass: map[string]string{}}
+func newFaults(log *event.Log, syscall, link, message actor) *faults {
+	return &faults{log: log, syscall: syscall, link: link, message: message, active: map[string]bool{}, lifted: map[string]chan struct{}{}, bypass: map[string]string{}}
 }
 
 func (f *faults) actor(r fault.Rule) actor {
-	if r.Link != nil {
+	switch {
+	case r.Link != nil:
 		return f.link
+	case r.Message != nil:
+		return f.message
 	}
 	return f.syscall
 }

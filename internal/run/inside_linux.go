@@ -109,11 +109,12 @@ func (l *leaf) lead(ctx context.Context, in *launch.Inside, suite *spec.Suite) (
 	if in.Mode == launch.ModeShared {
 		l.system.temp = layout.Temp
 	}
+	l.system.messages = newMessages(l)
 	if l.system.net, err = newNetwork(l, in); err != nil {
 		return l.unbuilt(err), nil
 	}
 	l.system.reaper = launch.NewReaper()
-	l.faults = newFaults(l.log, l.system.inject, l.system.net)
+	l.faults = newFaults(l.log, l.system.inject, l.system.net, l.system.messages)
 	for _, s := range suite.Services {
 		if s.Dir == "" {
 			s.Dir = filepath.Dir(suite.Source)

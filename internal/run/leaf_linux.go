@@ -60,27 +60,35 @@ type system struct {
 	reaper  *launch.Reaper
 	inject  *inject.Engine
 	net     *network
-	find    func(string) (protocol.Protocol, bool)
+	// messages are the rules on what passes on connections.
+	messages *messages
+	find     func(string) (protocol.Protocol, bool)
 	// temp is a directory that is the leaf's own, whatever the world is made of.
 	temp string
 }
 
-// errDecided ends a body whose leaf is decided already.
-var errDecided = errors.New("run: a property is violated")
+// errDecided ends a body whose leaf is decided already, errTerminated one that may end here.
+var (
+	errDecided    = errors.New("run: a property is violated")
+	errTerminated = errors.New("run: the scenario's terminate_when is true")
+)
 
-// violated lets the properties see what has come and returns an error once one is violated.
+// violated lets the properties see what has come and returns an error once one is violated, or once the
+// body may end.
 func (l *leaf) violated() error {
 	j := &l.judge
-	if j.decided != nil {
+	if errors.Is(j.decided, errDecided) {
 		return j.decided
 	}
 	events, _ := l.log.Since(j.seen)
 	if len(events) == 0 {
-		return nil
+		return j.decided
 	}
 	j.seen = events[len(events)-1].Seq
 	if len(j.props.Feed(events...)) > 0 {
 		j.decided = errDecided
+	} else if j.props.Terminated() {
+		j.decided = errTerminated
 	}
 	return j.decided
 }
@@ -147,8 +155,7 @@ func (l *leaf) run(ctx context.Context) Done {
 	if why := l.start(ctx); why != nil {
 		end.Err = &spec.Ended{Code: string(why.Code), Detail: why.Detail, Subject: why.Subject, Position: why.Position}
 	} else {
-		l.phase("body", &mark, "start")
-		end = l.body(ctx)
+		end = l.scenario(ctx, &mark)
 	}
 	l.phase("stop", &mark, "body")
 	l.stop()
@@ -156,15 +163,37 @@ func (l *leaf) run(ctx context.Context) Done {
 	return l.done(end, l.clock.Now()-begin)
 }
 
+// scenario runs the setup, where there is one, and the body.
+func (l *leaf) scenario(ctx context.Context, mark *time.Duration) outcome {
+	before := "start"
+	if l.plan.Scenario.Setup != nil {
+		l.phase("setup", mark, before)
+		before = "setup"
+		result, end := l.setup(ctx)
+		if end != nil {
+			l.phase("body", mark, before)
+			return outcome{Ending: *end}
+		}
+		ctx = spec.WithSetup(ctx, result)
+	}
+	l.phase("body", mark, before)
+	return l.body(ctx)
+}
+
+// timeout bounds the body, and the setup.
+func (l *leaf) timeout() time.Duration {
+	switch {
+	case l.job.Timeout > 0:
+		return l.job.Timeout
+	case l.plan.Scenario.Timeout > 0:
+		return l.plan.Scenario.Timeout
+	}
+	return bodyTimeout
+}
+
 // body installs the assumption, runs the scenario and its expectation, and lifts everything.
 func (l *leaf) body(ctx context.Context) outcome {
-	timeout := bodyTimeout
-	if t := l.plan.Scenario.Timeout; t > 0 {
-		timeout = t
-	}
-	if l.job.Timeout > 0 {
-		timeout = l.job.Timeout
-	}
+	timeout := l.timeout()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	l.alive.expect(timeout+patience, fmt.Sprintf("the scenario did not return within %s after its timeout of %s: its code does not look at its context", patience, timeout))
 	defer cancel()
@@ -179,10 +208,12 @@ func (l *leaf) body(ctx context.Context) outcome {
 	end := outcome{Ending: ending(ctx, err, timeout), result: fmt.Sprint(result)}
 	l.drain()
 	l.log.Append(event.Driver, event.Body, map[string]any{"phase": "end", "outcome": string(end.Kind)})
-	if end.Kind == check.Returned && l.plan.Expect != nil {
+	if errors.Is(err, errTerminated) {
+		end.result = "ended by terminate_when"
+	} else if end.Kind == check.Returned && l.plan.Expect != nil {
 		end.expect = l.plan.Expect(ctx, w, result)
 		end.expected = true
-		if errors.Is(end.expect, errDecided) {
+		if errors.Is(end.expect, errDecided) || errors.Is(end.expect, errTerminated) {
 			end.expect = nil
 		}
 	}
@@ -208,6 +239,9 @@ func uninstallable(err error) *spec.Ended {
 func ending(ctx context.Context, err error, timeout time.Duration) check.Ending {
 	if errors.Is(err, errDecided) {
 		return check.Ending{Kind: check.Decided}
+	}
+	if errors.Is(err, errTerminated) {
+		return check.Ending{Kind: check.Returned}
 	}
 	end := check.Classify(ctx, err)
 	late := end.Kind == check.Returned && errors.Is(ctx.Err(), context.DeadlineExceeded)

@@ -21,7 +21,7 @@ import (
 
 // mmap sees what a program maps, and lets it.
 func (s *service) mmap(session intercept.Session, c intercept.Call) {
-	defer reply(session, c, intercept.Reply{})
+	defer s.reply(session, c, intercept.Reply{})
 	if c.Args[2]&unix.PROT_WRITE == 0 || c.Args[3]&unix.MAP_SHARED == 0 || c.Args[3]&unix.MAP_ANONYMOUS != 0 {
 		return
 	}
@@ -49,7 +49,7 @@ func (s *service) msync(session intercept.Session, c intercept.Call) {
 	for _, path := range mapped {
 		s.l.faults.bypassed(s.Name, path)
 	}
-	reply(session, c, intercept.Reply{})
+	s.reply(session, c, intercept.Reply{})
 }
 
 // inMemory reports whether a file only looks like one: shared memory between processes, and the

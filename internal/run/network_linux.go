@@ -43,7 +43,8 @@ func newNetwork(l *leaf, in *launch.Inside) (*network, error) {
 		n.shared = true
 		n.numbers = numbers(l.system.suite.Services)
 	}
-	n.links = link.New(link.Config{Seed: l.plan.Seed, Clock: l.clock, Record: n.record})
+	l.system.messages.shared = n.shared
+	n.links = link.New(link.Config{Seed: l.plan.Seed, Clock: l.clock, Record: n.record, Messages: l.system.messages.follow})
 	spaces := map[string]dial.Namespace{}
 	for _, s := range l.system.suite.Services {
 		space, err := in.NewNetwork(s.Name)
@@ -95,6 +96,8 @@ func (n *network) record(r link.Record) {
 	switch r.Op {
 	case link.OpInstalled, link.OpLifted:
 		return // faults says so, for rules of every sort
+	case link.OpClose, link.OpReset, link.OpCut:
+		n.l.system.messages.over(r.Flow)
 	}
 	fields := map[string]any{
 		"op": string(r.Op), "client": r.Flow.Client, "server": r.Flow.Server, "interface": r.Flow.Interface,
@@ -114,15 +117,20 @@ func (n *network) record(r link.Record) {
 	add("index", r.Index > 0, r.Index)
 	add("fired", r.Op == link.OpFired, int64(r.Count))
 	causes := []int64{}
-	n.mu.Lock()
-	if seq := n.opened[r.Flow]; seq > 0 {
+	if seq := n.openedBy(r.Flow); seq > 0 {
 		causes = append(causes, seq)
 	}
-	n.mu.Unlock()
 	if r.Rule != "" {
 		causes = append(causes, n.l.faults.since(r.Rule))
 	}
 	n.l.log.Append(r.Flow.Client, event.Link, fields, causes...)
+}
+
+// openedBy returns the event of a connection's connect, 0 where it is not known.
+func (n *network) openedBy(f link.Flow) int64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.opened[f]
 }
 
 // heal lifts what is in force still, so that services can end in an orderly way.
@@ -136,7 +144,7 @@ func (n *network) decisions() []bundle.Decision { return n.links.Decisions() }
 
 // touched reports whether connections may be acted on, and so are mediated.
 func (n *network) touched(client, server, iface string) bool {
-	return !n.shared && n.l.reach.Touches(client, server, iface)
+	return !n.shared && (n.l.reach.Touches(client, server, iface) || n.l.observed(server, iface))
 }
 
 // Install implements actor; it takes link rules only. On the machine's own network it refuses them: a

@@ -130,6 +130,7 @@ func (l *leaf) stop() {
 		_ = c.Close()
 	}
 	l.system.net.heal()
+	l.faults.heal()
 	for _, layer := range l.layers() {
 		var wg sync.WaitGroup
 		for _, s := range layer {
@@ -178,14 +179,14 @@ func (l *leaf) done(end outcome, duration time.Duration) Done {
 	}
 	in := check.Input{
 		Ending: end.Ending, Expected: end.expected, Expect: end.expect, Asserted: l.judge.asserted.Load(),
-		Reasons: slices.Concat(end.reasons, l.faults.bypasses(), reasons), Warnings: warnings, Records: records, Events: l.log.All(),
+		Reasons: slices.Concat(end.reasons, l.faults.bypasses(), l.system.messages.bypasses(), reasons), Warnings: warnings, Records: records, Events: l.log.All(),
 	}
 	rules := l.faults.records()
 	for _, r := range rules {
 		in.Rules = append(in.Rules, check.Rule{RuleRecord: r, Why: l.why(r)})
 	}
 	v := check.Judge(in)
-	decisions := slices.Concat(l.system.inject.Decisions(), l.system.net.decisions())
+	decisions := slices.Concat(l.system.inject.Decisions(), l.system.net.decisions(), l.system.messages.Decisions())
 	events := l.log.All()
 	return Done{
 		Decisions: decisions,
@@ -209,6 +210,9 @@ func (l *leaf) why(r bundle.RuleRecord) string {
 	}
 	if rule.Syscall != nil {
 		return l.whyNoCall(rule)
+	}
+	if rule.Message != nil {
+		return l.whyNoMessage(rule)
 	}
 	n := 0
 	for _, e := range l.log.All() {
@@ -259,12 +263,24 @@ func selects(r fault.Rule) string {
 	}
 	add(len(on) > 0, "on %s", strings.Join(on, " or "))
 	add(r.Syscall.Path != "", "path %s", r.Syscall.Path)
-	add(r.When.Nth > 0, "only the %dth", r.When.Nth)
-	add(r.When.After > 0, "after the first %d", r.When.After)
-	add(r.When.Every > 0, "each %dth", r.When.Every)
-	add(r.When.Probability > 0 && r.When.Probability < 1, "with probability %g", r.When.Probability)
+	parts = append(parts, limitsOf(r.When)...)
 	if len(parts) == 0 {
 		return ""
 	}
 	return " (" + strings.Join(parts, ", ") + ")"
+}
+
+// limitsOf says in words which of the matching operations a rule hits.
+func limitsOf(w fault.When) []string {
+	var parts []string
+	add := func(ok bool, format string, v any) {
+		if ok {
+			parts = append(parts, fmt.Sprintf(format, v))
+		}
+	}
+	add(w.Nth > 0, "only the %dth", w.Nth)
+	add(w.After > 0, "after the first %d", w.After)
+	add(w.Every > 0, "each %dth", w.Every)
+	add(w.Probability > 0 && w.Probability < 1, "with probability %g", w.Probability)
+	return parts
 }

@@ -22,6 +22,8 @@ const bodyLimit = 2048
 type world struct {
 	l     *leaf
 	baton *baton
+	// setup is set before the body: nothing is injected then.
+	setup bool
 }
 
 // enter is called by each World method before it does something that takes time; the function that
@@ -78,6 +80,9 @@ func (w *world) Inject(_ context.Context, rules ...fault.Rule) (spec.Active, err
 	if err := w.l.violated(); err != nil {
 		return nil, err
 	}
+	if w.setup {
+		return nil, errors.New("run: a setup injects no faults; inject them in the body")
+	}
 	for _, r := range rules {
 		if why := w.l.reach.Allows(r); why != "" {
 			return nil, &spec.Ended{Code: string(verdict.NotSubscribed), Detail: why, Subject: r.ID, Position: r.Position}
@@ -126,9 +131,36 @@ func (w *world) Sleep(ctx context.Context, d time.Duration) error {
 	if err != nil {
 		return err
 	}
+	if w.baton == nil {
+		// Nobody else runs the scenario's code, so a sleep can end where the body may end.
+		return w.doze(ctx, d)
+	}
 	err = vtime.Sleep(ctx, w.l.clock, d)
 	leave()
 	return errors.Join(err, w.l.violated())
+}
+
+// doze sleeps and lets the properties see what comes meanwhile.
+func (w *world) doze(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return errors.Join(ctx.Err(), w.l.violated())
+	}
+	done, stop := w.l.clock.After(d)
+	defer stop()
+	for seen := int64(0); ; {
+		events, changed := w.l.log.Since(seen)
+		seen += int64(len(events))
+		if err := w.l.violated(); err != nil {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-done:
+			return w.l.violated()
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), w.l.violated())
+		}
+	}
 }
 
 func (w *world) End(e spec.Ended) error { return &e }

@@ -220,10 +220,10 @@ func note(t *starlark.Thread, msg string) {
 }
 
 // bodyOf makes a scenario's body of a function.
-func (ld *loader) bodyOf(name string, fn starlark.Callable) spec.Body {
+func (ld *loader) bodyOf(name string, fn starlark.Callable, args ...starlark.Value) spec.Body {
 	return func(ctx context.Context, w spec.World) (any, error) {
 		e := &env{when: bind.InBody, ctx: ctx, world: w, body: &bodyState{made: map[string]int{}}}
-		v, err := ld.run(e, name, fn)
+		v, err := ld.run(e, name, fn, args...)
 		if err != nil {
 			return nil, err
 		}

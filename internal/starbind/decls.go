@@ -83,6 +83,17 @@ func (d *declarations) scenarioOf(v starlark.Value) *scenario {
 	return nil
 }
 
+// scenariosOf counts the scenarios with a body.
+func (d *declarations) scenariosOf(fn starlark.Callable) int {
+	n := 0
+	for _, s := range d.scenarios {
+		if s.fn == fn {
+			n++
+		}
+	}
+	return n
+}
+
 // finish settles what could not be settled before all was declared, and returns the suite.
 func (ld *loader) finish() *spec.Suite {
 	d := &ld.decls

@@ -19,7 +19,7 @@ func sections() []section {
 		{"The system", "What is declared here is started for each leaf, in a network of its own.", "determinism"},
 		{"Faults in system calls", "A keyword names a family of calls or one call; deny() or delay() says what happens to them.", "fault_stop"},
 		{"Faults on connections", "Effects go into rules= of an assumption, or into a call of fault(). They act on established connections too.", "link"},
-		{"Scenarios", "", "fault_matrix"},
+		{"Scenarios", "", "expect_hang"},
 		{"Matchers", "", "match.never"},
 		{"Properties", "", "always"},
 		{"In a scenario", "", "choose"},
@@ -142,7 +142,7 @@ func writeValues(b *strings.Builder, protocols []protocol.Info) {
 A service's interfaces are its attributes (` + "`db.pg`" + `); a service with one interface has that interface's attributes too
 (` + "`api.get()`" + `). An interface has ` + "`addr`" + ` ("name:port"), ` + "`host`, `port`, `name`, `protocol`" + `, all strings, and the steps of its
 protocol. Every step takes ` + "`timeout`" + ` too, and returns a response: ` + "`status`, `ok`, `body`, `data`" + ` (the body, decoded
-as JSON, or None), ` + "`error`, `duration_ms`, `fields`" + `.
+as JSON, or None), ` + "`error`, `timed_out` (the step's own time ran out without an answer), `duration_ms`, `fields`" + `.
 
 | protocol | step | |
 |---|---|---|

@@ -116,6 +116,9 @@ func aCellDict() kind {
 func declareScenario(c *call) (starlark.Value, error) {
 	ld := c.env.loader
 	fn := arg[starlark.Callable](c, "fn")
+	if fn == nil {
+		fn = arg[starlark.Callable](c, "body")
+	}
 	name := orElse(arg[string](c, "name"), fn.Name())
 	if !bind.Word(name, "_") || name == "lambda" {
 		c.Errorf(c.Where("fn"), "", "a %s needs name=", fn.Name())
@@ -132,6 +135,7 @@ func declareScenario(c *call) (starlark.Value, error) {
 		}
 	}
 	decl.Body = ld.bodyOf(name, fn)
+	until := c.testParts(decl)
 	if expect := arg[starlark.Callable](c, "expect"); expect != nil {
 		decl.Expect = ld.expectOf(expect, source.PlaceOf(c.Where("expect").Start).String())
 	}
@@ -140,6 +144,12 @@ func declareScenario(c *call) (starlark.Value, error) {
 		hooks: c.hooks(), at: c.Site.Span(),
 	}
 	s.judged(arg[starlark.Callable](c, "expect"))
+	for _, fn := range argList[starlark.Callable](c, "assume") {
+		s.judged(fn)
+	}
+	if until != nil {
+		s.hooks.temporal = append(s.hooks.temporal, until)
+	}
 	ld.decls.scenarios = append(ld.decls.scenarios, s)
 	return s, nil
 }
@@ -203,6 +213,9 @@ func (c *call) matrixCells(m *matrix) {
 }
 
 func (c *call) cellScenario(given cell) *scenario {
+	if fn, ok := given.scenario.(*starlark.Function); ok && c.env.loader.decls.scenariosOf(fn) > 1 {
+		c.Errorf(given.at, "", "%s is the body of several scenarios; name one by what test() or scenario() returned", fn.Name())
+	}
 	s := c.env.loader.decls.scenarioOf(given.scenario)
 	if s != nil || !c.env.loader.complete() {
 		return s

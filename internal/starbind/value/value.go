@@ -49,6 +49,9 @@ func NewResponse(r spec.Response) *Response {
 	return &Response{Opaque{"response", text + ")"}, r}
 }
 
+// Response returns what it is made of.
+func (v *Response) Response() spec.Response { return v.r }
+
 // Attr returns a part of the response.
 func (v *Response) Attr(name string) (starlark.Value, error) {
 	switch name {
@@ -60,6 +63,8 @@ func (v *Response) Attr(name string) (starlark.Value, error) {
 		return starlark.String(v.r.Body), nil
 	case "error":
 		return starlark.String(v.r.Error), nil
+	case "timed_out":
+		return starlark.Bool(v.r.TimedOut), nil
 	case "duration_ms":
 		return starlark.MakeInt64(v.r.Duration.Milliseconds()), nil
 	case "fields":
@@ -78,7 +83,7 @@ func (v *Response) Attr(name string) (starlark.Value, error) {
 
 // AttrNames lists what Attr knows.
 func (v *Response) AttrNames() []string {
-	return []string{"body", "data", "duration_ms", "error", "fields", "ok", "status"}
+	return []string{"body", "data", "duration_ms", "error", "fields", "ok", "status", "timed_out"}
 }
 
 // ToStarlark converts a JSON value, frozen.
