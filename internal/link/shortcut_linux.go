@@ -44,6 +44,7 @@ type shortcut struct {
 	taken uint64 // all that was read
 	small int    // reads in a row, negative where they were large
 	next  int    // how many of them it takes
+	known bool   // the lane is being settled
 }
 
 // newShortcut returns nil where there is to be none.
@@ -133,6 +134,9 @@ func (s *shortcut) delivered(n int) {
 	}
 	switch {
 	case !s.h.direct.Load():
+	case lane != nil && !s.known && lane.Counts():
+		s.known = true
+		s.h.stream.net.running.Go(func() { s.settle(lane) })
 	case lane != nil:
 		_ = s.out.Control(func(fd uintptr) { lane.Open(s.taken, int(fd)) })
 	case s.small >= s.next:
@@ -166,6 +170,17 @@ func (s *shortcut) enter() {
 	if s.h.stream.ended.Load() || s.h.stream.parting.Load() {
 		lane.Leave()
 	}
+}
+
+// settle prepares the lane for being opened.
+func (s *shortcut) settle(lane *join.Lane) {
+	peer, err := s.src.Peer()
+	if err != nil {
+		lane.Leave()
+		return
+	}
+	defer unix.Close(peer)
+	lane.Settle(peer)
 }
 
 // bar and unbar are called with half.mu held.

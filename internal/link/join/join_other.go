@@ -20,6 +20,12 @@ func (k *Kernel) Plain(socket int) {}
 // Lane is one direction of a connection.
 type Lane struct{}
 
+// Counts is false.
+func (l *Lane) Counts() bool { return false }
+
+// Settle does nothing.
+func (l *Lane) Settle(source int) {}
+
 // Open does nothing, as do the others.
 func (l *Lane) Open(taken uint64, target int) {}
 

@@ -14,10 +14,11 @@ type Lane struct {
 	number uint32
 	cookie uint64
 	key    key
-	// base is how much the source had sent before the program saw it.
-	base uint64
 
-	mu     sync.Mutex
+	mu sync.Mutex
+	// base is how much the source sent that the program did not count; known says that it has been found out.
+	base   uint64
+	known  bool
 	barred bool
 	gone   bool
 	paused uint64 // the gate as it was, 0 where it was not open
@@ -27,8 +28,8 @@ type Lane struct {
 	last   int64
 }
 
-// Enter makes a lane of a program's socket and the relay's socket that leads to its receiver. The caller may close
-// source afterwards.
+// Enter makes a lane of a program's socket and the relay's socket that leads to its receiver. The lane does not open
+// before Settle. The caller may close source afterwards.
 func (k *Kernel) Enter(source, target int) (*Lane, error) {
 	if err := suits(source); err != nil {
 		return nil, err
@@ -46,9 +47,9 @@ func (k *Kernel) Enter(source, target int) (*Lane, error) {
 		return nil, fmt.Errorf("join: lane: %w", err)
 	}
 	l := &Lane{k: k, number: n, cookie: cookie, key: at}
-	if err := l.enter(source, target); err != nil {
+	if err := k.put(l, source, target); err != nil {
 		l.Leave()
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrSocket, err)
 	}
 	return l, nil
 }
@@ -68,24 +69,37 @@ func suits(fd int) error {
 	return nil
 }
 
-func (l *Lane) enter(source, target int) error {
-	if err := l.k.put(l, source, target); err != nil {
-		return fmt.Errorf("%w: %w", ErrSocket, err)
+// Counts reports whether the program has counted something that the source sent.
+func (l *Lane) Counts() bool { return l.gate().Load() > 0 }
+
+// Settle finds out how much the source sent without its being counted: all before Enter, and what a call sent that was
+// on its way into the kernel then. That is possible once Counts, since by then such a call of the sender is over. Where
+// the count does not come out the lane is left.
+func (l *Lane) Settle(source int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.gone || l.known {
+		return
+	}
+	cookie, err := unix.GetsockoptUint64(source, unix.SOL_SOCKET, unix.SO_COOKIE)
+	if err != nil || cookie != l.cookie {
+		l.leave()
+		return
 	}
 	// The program counts within the socket's lock, which written takes too: where the count is the same after as
 	// before, all that it counts has been written.
-	for range 8 {
+	for range 16 {
 		before := l.gate().Load()
 		sent, err := written(source)
-		if err != nil {
-			return err
+		if err != nil || sent < before {
+			break
 		}
 		if l.gate().Load() == before {
-			l.base = sent - before
-			return nil
+			l.base, l.known = sent-before, true
+			return
 		}
 	}
-	return fmt.Errorf("%w: busy", ErrSocket)
+	l.leave()
 }
 
 // written returns how many bytes have been written to a TCP socket so far.
@@ -104,7 +118,7 @@ func (l *Lane) gate() *atomic.Uint64 { return l.k.at(l.number, offGate) }
 func (l *Lane) Open(taken uint64, target int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.gone || l.barred || taken < l.base {
+	if l.gone || l.barred || !l.known || taken < l.base {
 		return
 	}
 	delivered, passed := taken-l.base, l.gate().Load()

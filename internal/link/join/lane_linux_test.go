@@ -72,6 +72,9 @@ func newLine(t testing.TB, k *Kernel) *line {
 	if l.lane, err = k.Enter(fdOf(t, l.c), fdOf(t, l.b)); err != nil {
 		t.Fatal(err)
 	}
+	l.send("counted")
+	l.arrives(l.a, "counted")
+	l.lane.Settle(fdOf(t, l.c))
 	return l
 }
 
@@ -278,7 +281,11 @@ func TestLanesAreReused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.Open(0, fdOf(t, b))
+		if _, err := c.Write([]byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		l.Settle(fdOf(t, c))
+		l.Open(1, fdOf(t, b))
 		if _, err := c.Write([]byte("x")); err != nil {
 			t.Fatal(err)
 		}
