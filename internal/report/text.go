@@ -6,7 +6,6 @@ import (
 	"io"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/squallhq/squall/bundle"
 	"github.com/squallhq/squall/event"
@@ -40,7 +39,7 @@ func Matrix(w io.Writer, p bundle.Plan, v bundle.Verdicts, s Style) error {
 	g, leaves := newGrid(p), byID(v)
 	label := 0
 	for _, name := range g.scenarios {
-		label = max(label, utf8.RuneCountInString(name))
+		label = max(label, columns(printable(name)))
 	}
 	for i, block := range blocks(g.assumptions, s.width()-label-3) {
 		if i > 0 {
@@ -48,7 +47,7 @@ func Matrix(w io.Writer, p bundle.Plan, v bundle.Verdicts, s Style) error {
 		}
 		line := "  " + pad("", label) + " "
 		for _, a := range block {
-			line += "  " + pad(a, columnWidth(a))
+			line += "  " + pad(printable(a), columnWidth(a))
 		}
 		fmt.Fprintln(out, s.mark(s.Dim, strings.TrimRight(line, " ")))
 		for _, scenario := range g.scenarios {
@@ -59,7 +58,7 @@ func Matrix(w io.Writer, p bundle.Plan, v bundle.Verdicts, s Style) error {
 }
 
 func row(g grid, leaves map[string]bundle.Leaf, s Style, block []string, scenario string, label int) string {
-	line, space := "  "+pad(scenario, label)+" ", ""
+	line, space := "  "+pad(printable(scenario), label)+" ", ""
 	for _, a := range block {
 		text, code := "", ""
 		if o, ok := g.outcome(leaves, scenario, a); ok {
@@ -76,7 +75,7 @@ func row(g grid, leaves map[string]bundle.Leaf, s Style, block []string, scenari
 	return strings.TrimRight(line, " ")
 }
 
-func columnWidth(name string) int { return max(utf8.RuneCountInString(name), 8) }
+func columnWidth(name string) int { return max(columns(printable(name)), 8) }
 
 // blocks splits names so that each block fits into width columns, with one name at least.
 func blocks(names []string, width int) [][]string {
@@ -94,10 +93,6 @@ func blocks(names []string, width int) [][]string {
 		out = append(out, current)
 	}
 	return out
-}
-
-func pad(s string, n int) string {
-	return s + strings.Repeat(" ", max(0, n-utf8.RuneCountInString(s)))
 }
 
 // Write writes the whole result: the matrix, each leaf that does not pass, and the totals.
@@ -131,16 +126,21 @@ func interrupted(leaf bundle.Leaf) bool {
 const indent = "      "
 
 func (t Text) leaf(out io.Writer, leaf bundle.Leaf, s Style) error {
-	title := leaf.Scenario + " x " + leaf.Assumption
+	title := printable(leaf.Scenario + " x " + leaf.Assumption)
 	right := fmt.Sprintf("leaf %s  %s", t.short(leaf.ID), seconds(leaf.Duration))
 	// The duration column ends where the widest line of a usual story does.
-	gap := max(2, min(s.width(), 78)-len(indent)-utf8.RuneCountInString(title)-len(right))
+	gap := max(2, min(s.width(), 78)-len(indent)-columns(title)-len(right))
 	fmt.Fprintf(out, "%s%s%s%s\n", s.mark(s.of(leaf.Verdict.Outcome), pad(cell(leaf.Verdict.Outcome), len(indent))),
 		s.mark(s.Bold, title), strings.Repeat(" ", gap), s.mark(s.Dim, right))
 	for i, r := range leaf.Verdict.Reasons {
 		if i > 0 && i == 3 {
 			fmt.Fprintf(out, "%sand %d more reasons\n", indent, len(leaf.Verdict.Reasons)-i)
 			break
+		}
+		if i > 0 && r.Code == verdict.BaselineFailed {
+			// The baseline's own entry tells it in full; each of its cells need not.
+			fmt.Fprintln(out, indent+cut(printable(reason(r)), s.width()-len(indent)))
+			continue
 		}
 		wrap(out, s, indent, reason(r), len(indent))
 		if i == 0 {
@@ -187,12 +187,20 @@ func (t Text) next(out io.Writer, leaf bundle.Leaf, s Style) {
 			wrap(out, s, indent, "mend:   "+row.Mend, len(indent)+8)
 		}
 		if r.Position != "" {
-			fmt.Fprintln(out, indent+s.mark(s.Dim, "at:     "+r.Position))
+			fmt.Fprintln(out, indent+s.mark(s.Dim, "at:     "+printable(r.Position)))
+		}
+		if t.Bundle != "" && printed(r) {
+			fmt.Fprintf(out, "%slog:    squall inspect %s --leaf %s --log %s\n", indent, shellQuote(t.Bundle), t.short(leaf.ID), shellQuote(r.Subject))
 		}
 	}
 	if leaf.Verdict.Outcome == verdict.Fail && (t.Bundle != "" || t.Replay != nil) {
 		fmt.Fprintln(out, indent+"again:  "+t.again(leaf.ID))
 	}
+}
+
+// printed tells that what a service printed is likely to say more than its reason does.
+func printed(r verdict.Reason) bool {
+	return r.Subject != "" && (r.Code == verdict.ServiceCrashed || r.Code == verdict.ServiceNotReady)
 }
 
 func (t Text) again(leaf string) string {
@@ -217,6 +225,9 @@ func shellQuote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
+// laneColumns is the most that a story spends on the name of a service, or of what it did.
+const laneColumns = 20
+
 func (t Text) story(out io.Writer, leaf bundle.Leaf, s Style) error {
 	if t.Events == nil {
 		return nil
@@ -229,18 +240,21 @@ func (t Text) story(out io.Writer, leaf bundle.Leaf, s Style) error {
 	seqs, lanes, verbs := 0, 0, 0
 	for _, e := range story {
 		verb, _ := Describe(e)
-		seqs, lanes = max(seqs, len(fmt.Sprint(e.Seq))), max(lanes, utf8.RuneCountInString(e.Service))
-		verbs = max(verbs, utf8.RuneCountInString(verb))
+		seqs, lanes = max(seqs, len(fmt.Sprint(e.Seq))), max(lanes, columns(e.Service))
+		verbs = max(verbs, columns(verb))
 	}
+	// Names leave room for what happened, however long they are.
+	lanes, verbs = min(lanes, laneColumns), min(verbs, laneColumns)
 	for _, e := range story {
 		verb, what := Describe(e)
-		head := indent + "  #" + pad(fmt.Sprint(e.Seq), seqs) + "  " + pad(e.Service, lanes) + "  " + pad(verb, verbs) + "  "
+		head := indent + "  #" + pad(fmt.Sprint(e.Seq), seqs) + "  " + pad(cut(printable(e.Service), lanes), lanes) + "  " +
+			pad(cut(printable(verb), verbs), verbs) + "  "
 		tail := ""
 		if e.Seq == Witness(leaf) {
 			tail = "      <- witness"
 		}
-		room := s.width() - utf8.RuneCountInString(head) - len(tail)
-		fmt.Fprintln(out, strings.TrimRight(s.mark(s.Dim, head)+cut(printable(what), room)+s.mark(s.Bold, tail), " "))
+		room := s.width() - columns(head) - len(tail)
+		fmt.Fprintln(out, strings.TrimRight(s.mark(s.Dim, head)+cut(printable(what), max(room, 16))+s.mark(s.Bold, tail), " "))
 	}
 	return nil
 }
@@ -267,6 +281,10 @@ func (t Text) warnings(out io.Writer, s Style) {
 		code    verdict.Code
 		subject string
 	}
+	if len(t.Plan.Untried) > 0 {
+		wrap(out, s, "", UntriedNote(t.Plan), 6)
+		defer fmt.Fprintln(out)
+	}
 	counts := map[key]int{}
 	var order []key
 	triggered := triggered(t.Verdicts)
@@ -288,9 +306,17 @@ func (t Text) warnings(out io.Writer, s Style) {
 		text := fmt.Sprintf("note: %s %s: %s (%s)", k.code, k.subject, row.Sentence, plural(counts[k], "leaf", "leaves"))
 		wrap(out, s, "", strings.ReplaceAll(text, " : ", ": "), 6)
 	}
-	if len(order) > 0 {
+	if len(order) > 0 && len(t.Plan.Untried) == 0 {
 		fmt.Fprintln(out)
 	}
+}
+
+// UntriedNote says which assumptions of a plan no leaf tries; "" where there is none.
+func UntriedNote(p bundle.Plan) string {
+	if len(p.Untried) == 0 {
+		return ""
+	}
+	return "note: nothing is tried under " + strings.Join(p.Untried, ", ") + ": declared, and in no cell of a fault_matrix"
 }
 
 // triggered returns the properties that at least one leaf put to the test.
@@ -307,6 +333,10 @@ func triggered(v bundle.Verdicts) map[string]bool {
 }
 
 func (t Text) totals(out io.Writer, s Style) {
+	if len(t.Verdicts.Leaves) == 0 {
+		row, _ := verdict.Lookup(verdict.NothingTested)
+		fmt.Fprintf(out, "%s %s: %s\n%smend:   %s\n\n", s.mark(s.Open, string(row.Outcome)), row.Code, row.Sentence, indent, row.Mend)
+	}
 	line := fmt.Sprintf("%d pass, %d fail, %d inconclusive    %s", t.Summary.Pass, t.Summary.Fail, t.Summary.Inconclusive, seconds(t.Summary.Duration))
 	if t.Report != "" {
 		line += "    report: " + t.Report
@@ -347,54 +377,4 @@ func seconds(d time.Duration) string {
 	}
 	d = d.Round(time.Second)
 	return fmt.Sprintf("%d min %02d s", int(d.Minutes()), int(d.Seconds())%60)
-}
-
-// printable keeps a program's output from moving the cursor or changing colours.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\t', r == '\n':
-			return ' '
-		case r < 0x20 || r == 0x7f || r >= 0x80 && r < 0xa0:
-			return '\uFFFD'
-		}
-		return r
-	}, strings.TrimRight(s, " \t\r\n"))
-}
-
-func cut(s string, width int) string {
-	width = max(width, 16)
-	if utf8.RuneCountInString(s) <= width {
-		return s
-	}
-	return string([]rune(s)[:width-1]) + "…"
-}
-
-// wrap writes text in lines of the style's width; lines after the first begin with hang spaces.
-func wrap(out io.Writer, s Style, prefix, text string, hang int) {
-	line := prefix
-	empty := true
-	for word := range strings.FieldsFuncSeq(printable(text), func(r rune) bool { return r == '\n' }) {
-		for _, piece := range splitWords(word) {
-			if !empty && utf8.RuneCountInString(line)+utf8.RuneCountInString(strings.TrimRight(piece, " ")) > s.width() {
-				fmt.Fprintln(out, strings.TrimRight(line, " "))
-				line, empty = strings.Repeat(" ", hang), true
-			}
-			line, empty = line+piece, false
-		}
-	}
-	fmt.Fprintln(out, strings.TrimRight(line, " "))
-}
-
-// splitWords splits after runs of spaces, and keeps them.
-func splitWords(s string) []string {
-	var out []string
-	start := 0
-	for i := 1; i < len(s); i++ {
-		if s[i] != ' ' && s[i-1] == ' ' {
-			out = append(out, s[start:i])
-			start = i
-		}
-	}
-	return append(out, s[start:])
 }
