@@ -20,12 +20,22 @@ import (
 // lineLimit cuts lines in events; the whole output stands in the log.
 const lineLimit = 64 << 10
 
-// lineCount is how many lines of a stream become events. More would take longer to judge than any scenario
-// takes, and say nothing: the leaf is left open and the rest stands in the log only.
-const lineCount = 200_000
+// lineCount is how many lines of a stream become events, byteCount how much of it. More would take longer
+// to judge than any scenario takes, and say nothing: the leaf is left open.
+const (
+	lineCount = 200_000
+	byteCount = 64 << 20
+)
+
+// Of what comes after that, the log has logCount bytes from the beginning and tailCount from the end, where
+// a program says what it died of.
+const (
+	logCount  = 4 << 20
+	tailCount = 64 << 10
+)
 
 // output is one stream of a service: every byte goes to sink, every line becomes an event of the
-// service's lane. What is read is in the log before the lock is given up, so that drain leaves no
+// service's lane, as long as that is not too much. What is read is in the log before the lock is given up, so that drain leaves no
 // gap between the pipe and the log.
 type output struct {
 	file    *os.File
@@ -42,6 +52,11 @@ type output struct {
 	// taken counts bytes, count lines.
 	taken int64
 	count int
+	// cut is set once no more lines become events. Then after counts the bytes that went to the log, end
+	// keeps the last ones and dropped counts those in between.
+	cut            bool
+	after, dropped int64
+	end            []byte
 }
 
 func newOutput(file *os.File, service string, kind event.Kind, log *event.Log, sink func([]byte)) (*output, error) {
@@ -62,6 +77,10 @@ func (o *output) follow() {
 		o.line(o.rest)
 		o.rest = nil
 	}
+	if o.dropped > 0 {
+		o.sink(fmt.Appendf(nil, "\n[squall: %d bytes of %s's %s are left out here]\n", o.dropped, o.service, o.kind))
+	}
+	o.sink(o.end)
 	if err == nil {
 		err = o.err
 	}
@@ -113,24 +132,58 @@ func (o *output) step(fd uintptr, until int64) bool {
 		o.err = io.EOF
 	default:
 		o.taken += int64(n)
-		o.sink(o.buf[:n])
-		o.rest = lines(append(o.rest, o.buf[:n]...), o.line)
+		o.split(o.buf[:n])
 	}
 	return o.err == nil && o.taken < until
 }
 
+// split makes lines of what came.
+func (o *output) split(b []byte) {
+	if o.cut {
+		o.spare(b)
+		return
+	}
+	o.sink(b)
+	o.rest = lines(append(o.rest, b...), o.line)
+	if o.cut {
+		o.rest = nil
+	}
+}
+
+// spare puts away what came after the cut.
+func (o *output) spare(b []byte) {
+	if room := logCount - o.after; room > 0 {
+		n := min(room, int64(len(b)))
+		o.sink(b[:n])
+		o.after += n
+		b = b[n:]
+	}
+	o.end = append(o.end, b...)
+	if over := len(o.end) - tailCount; over > 0 {
+		o.dropped += int64(over)
+		o.end = append(o.end[:0], o.end[over:]...)
+	}
+}
+
 // line makes an event of a line, as long as there are not too many.
 func (o *output) line(b []byte) {
-	o.count++
-	switch {
-	case o.count <= lineCount:
-		o.log.Append(o.service, o.kind, decode(b))
-	case o.count == lineCount+1:
-		o.log.Append(o.service, event.Note, map[string]any{
-			"code":    string(verdict.EventsDropped),
-			"message": fmt.Sprintf("%s printed more than %d lines; the rest stands in its log only", o.service, lineCount),
-		})
+	if o.cut {
+		return
 	}
+	o.count++
+	if o.count <= lineCount && o.taken <= byteCount {
+		o.log.Append(o.service, o.kind, decode(b))
+		return
+	}
+	o.cut = true
+	much := fmt.Sprintf("%d lines", lineCount)
+	if o.count <= lineCount {
+		much = fmt.Sprintf("%d MiB", byteCount>>20)
+	}
+	o.log.Append(o.service, event.Note, map[string]any{
+		"code":    string(verdict.EventsDropped),
+		"message": fmt.Sprintf("%s printed more than %s; the rest is not judged, and its log has the beginning and the end of it", o.service, much),
+	})
 }
 
 // lines calls fn with each whole line and returns what is left. A line longer than lineLimit is
