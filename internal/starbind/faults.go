@@ -15,11 +15,12 @@ import (
 	"github.com/squallhq/squall/internal/starbind/bind"
 	"github.com/squallhq/squall/internal/starbind/source"
 	"github.com/squallhq/squall/internal/starbind/static"
+	"github.com/squallhq/squall/protocol"
 	"github.com/squallhq/squall/spec"
 )
 
 // faultEntries are the builtins for rules on system calls and for named faults.
-func faultEntries() []entry {
+func faultEntries(ld *loader) []entry {
 	return []entry{
 		{
 			Name: "deny", Phases: bind.AtLoad | bind.InBody, Pure: true,
@@ -29,14 +30,15 @@ func faultEntries() []entry {
 			Do:      do(func(c *call) (starlark.Value, error) { return effectOf(c), nil }),
 		},
 		{
-			Name: "delay", Phases: bind.AtLoad | bind.InBody, Pure: true,
-			Doc:     "holds system calls for a time before they go on or, with errno, before they fail.",
+			Name: "delay", Phases: bind.AtLoad | bind.InBody, Pure: true, Acts: bind.OnMessages,
+			Doc:     "holds system calls for a time before they go on or, with errno, before they fail. In rules, it holds requests to an interface.",
 			Example: `slow_disk = fault_assumption("slow_disk", target = db, fsync = delay("500ms"))`,
 			Params: append([]param{
-				{Name: "duration", Kind: bind.Duration(), Required: true, Doc: "how long each call is held"},
-				{Name: "errno", Kind: anErrno(), Doc: "the error to give afterwards"},
-			}, syscallParams()...),
-			Do: do(func(c *call) (starlark.Value, error) { return effectOf(c), nil }),
+				{Name: "duration", Kind: bind.Duration(), Required: true, Doc: "how long each call or request is held"},
+				{Name: "errno", Kind: anErrno(), Doc: "for calls: the error to give afterwards"},
+			}, delayParams()...),
+			Rest: matchKeywords(ld, "path"),
+			Do:   do(func(c *call) (starlark.Value, error) { return effectOf(c), nil }),
 		},
 		{
 			Name: "fault_assumption", Phases: bind.AtLoad,
@@ -46,7 +48,7 @@ func faultEntries() []entry {
 				{Name: "name", Kind: bind.Name(), Required: true, Doc: "its name, a column of the matrix"},
 				{Name: "target", Kind: aTarget(), Doc: "the service whose calls are hit, or the interface or service whose connections are"},
 				{Name: "source", Kind: aService(), Preset: "any", Doc: "with rules: the service that connects"},
-				{Name: "rules", Kind: bind.List(aLinkRule()), Doc: "effects on connections: latency(), partition() and the like"},
+				{Name: "rules", Kind: bind.List(aLinkRule()), Doc: "effects on connections and requests: latency(), partition(), error() and the like"},
 				{Name: "faults", Kind: bind.List(anAssumption()), Doc: "other assumptions whose rules are part of this one"},
 				{Name: "monitors", Kind: bind.List(aMonitor()), Doc: "monitors that hold under this fault"},
 				{Name: "properties", Kind: bind.List(aTemporal()), Doc: "temporal properties that hold under this fault"},
@@ -56,12 +58,12 @@ func faultEntries() []entry {
 			Do:   do(declareAssumption),
 		},
 		{
-			Name: "fault", Phases: bind.InBody, Reach: bind.InjectsRules,
+			Name: "fault", Phases: bind.InBody, Reach: bind.InjectsRules, Check: checkRules,
 			Doc:     "puts rules in force while a function runs, and lifts them even when it fails. It returns the function's result.",
 			Example: `r = fault(db, write = deny("ENOSPC"), run = lambda: api.post(path = "/orders"))`,
 			Params: []param{
 				{Name: "target", Kind: aFaultTarget(), Required: true, Doc: "a service, an interface, a link, an assumption, or a rule that says itself between whom"},
-				{Name: "rules", Kind: aLinkRule(), Variadic: true, Doc: "effects on connections to the target"},
+				{Name: "rules", Kind: aLinkRule(), Variadic: true, Doc: "effects on connections to the target, or on requests to it"},
 				{Name: "run", Kind: bind.Function(0), Required: true, Doc: "what to do meanwhile"},
 				{Name: "source", Kind: aService(), Preset: "any", Doc: "for effects on connections: the service that connects"},
 			},
@@ -69,7 +71,7 @@ func faultEntries() []entry {
 			Do:   do(doFault),
 		},
 		{
-			Name: "fault_start", Phases: bind.InBody, Reach: bind.InjectsRules,
+			Name: "fault_start", Phases: bind.InBody, Reach: bind.InjectsRules, Check: checkRules,
 			Doc:     "puts rules in force until fault_stop or the end of the body. The result's fired() tells how often they acted.",
 			Example: `f = fault_start(db, fsync = delay("1s"))`,
 			Params: []param{
@@ -104,6 +106,18 @@ func syscallParams() []param {
 		{Name: "during", Kind: bind.Choice("body", "start"), Preset: `"body"`, Doc: `"start" puts it in force before the programs run`},
 		{Name: "label", Kind: bind.Name(), Preset: "the keyword", Doc: "its name in records"},
 	}
+}
+
+// delayParams are those of deny, but for path, whose meaning the target decides.
+func delayParams() []param {
+	params := syscallParams()
+	for i, p := range params {
+		if p.Name == "path" {
+			params[i].Kind = bind.String()
+			params[i].Doc += "; for requests to an http interface over the request's path"
+		}
+	}
+	return params
 }
 
 // callKeywords are the keywords that name system calls.
@@ -157,17 +171,22 @@ func aDescriptor() kind {
 func aGlob() kind {
 	return bind.Parsed("a glob", func(v starlark.Value) (any, error) {
 		s, ok := starlark.AsString(v)
-		switch {
-		case !ok:
+		if !ok {
 			return nil, nil
-		case !strings.HasPrefix(s, "/") && !strings.HasPrefix(s, "**"):
-			return nil, fmt.Errorf("path %q can't match: paths are absolute; begin it with / or **/", s)
 		}
-		if _, err := path.Match(strings.ReplaceAll(s, "**", "*"), "/"); err != nil {
-			return nil, fmt.Errorf("path %q is not a glob: %v", s, err)
-		}
-		return s, nil
+		return s, checkGlob(s)
 	})
+}
+
+// checkGlob says what is wrong with a glob over files.
+func checkGlob(s string) error {
+	if !strings.HasPrefix(s, "/") && !strings.HasPrefix(s, "**") {
+		return fmt.Errorf("path %q can't match: paths are absolute; begin it with / or **/", s)
+	}
+	if _, err := path.Match(strings.ReplaceAll(s, "**", "*"), "/"); err != nil {
+		return fmt.Errorf("path %q is not a glob: %v", s, err)
+	}
+	return nil
 }
 
 func anEffect() kind {
@@ -226,6 +245,9 @@ func effectOf(c *call) *syscallEffect {
 	if c.Has("nth") && (c.Has("after") || c.Has("every")) {
 		c.Errorf(c.Site.KeywordSpan("nth"), "", "nth can't be used together with after or every")
 	}
+	if c.Entry.Name == "delay" {
+		e.message = &messageEffect{verb: protocol.Delay, delay: e.rule.Delay, match: c.matches("path"), refused: refusedByMessages(c)}
+	}
 	if c.Entry.Name == "delay" && e.rule.Delay == 0 && c.Has("duration") {
 		c.Errorf(c.Where("duration"), "", "a delay of nothing has no effect")
 	}
@@ -274,6 +296,9 @@ func (c *call) syscallRules(ids *namer, service, assumption string) []fault.Rule
 		s.Service, s.Family, s.Calls = service, kw.Name, family.Calls
 		if !e.onSet {
 			s.On = family.On
+		}
+		if e.message != nil {
+			c.delayOfCalls(e, s.Path)
 		}
 		if s.Path != "" && family.Path < 0 && (family.Descriptor < 0 || !slices.Contains(s.On, fault.File)) {
 			c.Errorf(kw.At, "", "path= does not apply to %s, which has no file", kw.Name)

@@ -37,8 +37,7 @@ func (a *active) Attr(name string) (starlark.Value, error) {
 func (a *active) AttrNames() []string { return []string{"fired"} }
 
 // ruleSet makes the rules of a fault or fault_start call, and the keys for stopping them.
-func (c *call) ruleSet() ([]fault.Rule, []any) {
-	ids := c.bodyNames()
+func (c *call) ruleSet(ids *namer) ([]fault.Rule, []any) {
 	effects := argList[*linkRule](c, "rules")
 	var rules []fault.Rule
 	var keys []any
@@ -152,13 +151,20 @@ func (b *bodyState) stop(key any) int {
 	return n
 }
 
+// checkRules looks at the rules of a call whose target and effects are known before it is made.
+func checkRules(b *bind.Call, known func(param string) bool) {
+	if c := with(b); known("target") && known("rules") && known("source") && len(argList[*linkRule](c, "rules")) > 0 {
+		c.ruleSet(&namer{"", map[string]int{}})
+	}
+}
+
 func doFault(c *call) (starlark.Value, error) {
-	rules, _ := c.ruleSet()
+	rules, _ := c.ruleSet(c.bodyNames())
 	return c.during(rules)
 }
 
 func doFaultStart(c *call) (starlark.Value, error) {
-	rules, keys := c.ruleSet()
+	rules, keys := c.ruleSet(c.bodyNames())
 	return c.start(rules, keys)
 }
 

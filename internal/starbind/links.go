@@ -11,10 +11,11 @@ import (
 	"github.com/squallhq/squall/fault"
 	"github.com/squallhq/squall/internal/starbind/bind"
 	"github.com/squallhq/squall/internal/starbind/source"
+	"github.com/squallhq/squall/protocol"
 )
 
 // linkEntries are the builtins for effects on connections.
-func linkEntries() []entry {
+func linkEntries(ld *loader) []entry {
 	direction := func(words ...string) param {
 		return param{Name: "direction", Kind: bind.Choice(words...), Preset: `"both"`, Doc: `the bytes concerned: "up" is from the client to the server`}
 	}
@@ -49,9 +50,14 @@ func linkEntries() []entry {
 		{Name: "b", Kind: aService(), Required: true, Doc: "the other"},
 	}
 	pairWays := param{Name: "direction", Kind: bind.Choice("both", "a_to_b", "b_to_a"), Preset: `"both"`, Doc: "which bytes are lost"}
+	for i := range rows {
+		if rows[i].Name == string(fault.Duplicate) {
+			duplicatesRequests(&rows[i], ld)
+		}
+	}
 	return append(rows,
 		entry{
-			Name: "partition", Phases: bind.AtLoad | bind.InBody, Pure: true, Reach: bind.InjectsPartition,
+			Name: "partition", Phases: bind.AtLoad | bind.InBody, Pure: true, Acts: bind.OnConnections, Reach: bind.InjectsPartition,
 			Doc:     "cuts two services off from each other, as with a pulled cable, on new and on established connections. It is a rule; with run it is in force while a function runs and returns the function's result.",
 			Example: `partition(n1, n2, direction = "a_to_b", run = lambda: sleep("2s"))`,
 			Params: append(append([]param{}, pair[0], pair[1], pairWays,
@@ -88,6 +94,18 @@ func linkEntries() []entry {
 		})
 }
 
+// duplicatesRequests makes the effect one on requests too.
+func duplicatesRequests(e *entry, ld *loader) {
+	e.Doc += " On an interface whose requests can be told apart, it sends requests to the server twice; the client gets the first answer."
+	e.Acts |= bind.OnMessages
+	e.Rest = matchKeywords(ld)
+	for _, p := range messageParams() {
+		if p.Name == "nth" || p.Name == "after" || p.Name == "every" || p.Name == "max_fires" {
+			e.Params = append(e.Params, p)
+		}
+	}
+}
+
 // linkEntry is a builtin for one kind of effect. Its doc comes from the table of kinds.
 func linkEntry(k fault.LinkKind, example string, params ...param) entry {
 	row, _ := fault.LinkKindOf(k)
@@ -99,7 +117,7 @@ func linkEntry(k fault.LinkKind, example string, params ...param) entry {
 		sorts = "datagrams"
 	}
 	return entry{
-		Name: string(k), Phases: bind.AtLoad | bind.InBody, Pure: true,
+		Name: string(k), Phases: bind.AtLoad | bind.InBody, Pure: true, Acts: bind.OnConnections,
 		Doc:     row.Doc + ". It is a rule for " + sorts + ".",
 		Example: example,
 		Params: append(append(params,
@@ -126,6 +144,9 @@ func aLink() kind {
 
 func aLinkRule() kind {
 	return bind.Scalar("an effect on connections, such as latency()", func(v starlark.Value) (any, bool) {
+		if e, ok := v.(*syscallEffect); ok && e.message != nil {
+			return e.onMessages(), true
+		}
 		r, ok := v.(*linkRule)
 		return r, ok
 	})
@@ -150,6 +171,10 @@ func linkEffect(c *call, k fault.LinkKind) *linkRule {
 	r := &linkRule{
 		opaque: named("rule", string(k)+"(...)"), effect: e,
 		direction: directionOf(c), ruleOptions: c.options(),
+	}
+	if k == fault.Duplicate {
+		r.message = &messageEffect{verb: protocol.Duplicate, match: c.matches(), refused: refusedByMessages(c)}
+		r.drawn = r.when
 	}
 	r.when.Probability = 0 // it is part of the effect
 	if l := arg[*linkValue](c, "on"); l != nil {
@@ -181,11 +206,17 @@ func (c *call) linkRules(ids *namer, tgt target, assumption string, effects []*l
 		if pair == nil {
 			if tgt.service == "" {
 				if !c.TriedAndFailed("target") {
-					c.Report(e.at, "", fmt.Sprintf("%s: says not between whom: give the assumption target=, or the rule on=link(...)", e.effect.Kind))
+					c.Report(e.at, "", e.homeless())
 				}
 				continue
 			}
 			pair = &fault.Pair{A: arg[string](c, "source"), B: tgt.service, Interface: tgt.iface, Directed: true}
+		}
+		if e.message != nil && !c.actsOnDatagrams(e, *pair) {
+			if r, ok := c.messageRule(ids, e, *pair, assumption); ok {
+				rules = append(rules, r)
+			}
+			continue
 		}
 		c.checkSort(e, *pair)
 		rules = append(rules, fault.Rule{

@@ -19,6 +19,7 @@ func sections() []section {
 		{"The system", "What is declared here is started for each leaf, in a network of its own.", "determinism"},
 		{"Faults in system calls", "A keyword names a family of calls or one call; deny() or delay() says what happens to them.", "fault_stop"},
 		{"Faults on connections", "Effects go into rules= of an assumption, or into a call of fault(). They act on established connections too.", "link"},
+		{"Faults on requests", "They stand where effects on connections do; the target is an interface whose requests can be told apart. Which fields a request has, and what its answer has, depends on the protocol.", "hold"},
 		{"Scenarios", "", "expect_hang"},
 		{"Matchers", "", "match.never"},
 		{"Properties", "", "always"},

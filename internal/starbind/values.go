@@ -133,11 +133,27 @@ func (r *linkRule) Injects() ([]fault.Rule, []fault.Pair) {
 	if r.pair == nil {
 		return nil, nil
 	}
-	return nil, []fault.Pair{*r.pair}
+	return onMessages(*r.pair, r.message != nil), []fault.Pair{*r.pair}
 }
 
-// Injects returns the pair.
-func (l *linkValue) Injects() ([]fault.Rule, []fault.Pair) { return nil, []fault.Pair{l.pair} }
+// Acts tells on what the rule acts.
+func (r *linkRule) Acts() (connections, messages bool) { return r.effect.Kind != "", r.message != nil }
+
+// Acts tells on what a delay acts that stands among the rules on connections.
+func (e *syscallEffect) Acts() (connections, messages bool) { return false, e.message != nil }
+
+// Injects returns the pair: a rule of any sort may be put on it.
+func (l *linkValue) Injects() ([]fault.Rule, []fault.Pair) {
+	return onMessages(l.pair, true), []fault.Pair{l.pair}
+}
+
+// onMessages stands for a rule on the messages of a pair, where there may be one.
+func onMessages(p fault.Pair, may bool) []fault.Rule {
+	if !may {
+		return nil
+	}
+	return []fault.Rule{{Message: &fault.Message{Pair: p}}}
+}
 
 func addressParts() []string { return []string{"addr", "internal_addr", "host", "port"} }
 
@@ -206,6 +222,8 @@ type health struct {
 type syscallEffect struct {
 	opaque
 	rule fault.Syscall
+	// message is what a delay does where it stands among the rules on connections.
+	message *messageEffect
 	ruleOptions
 }
 
@@ -216,6 +234,10 @@ type linkRule struct {
 	direction fault.Direction
 	// pair is set where the rule itself says between whom.
 	pair *fault.Pair
+	// message is set where it acts on requests: alone, or where the target's messages can be told apart.
+	message *messageEffect
+	// drawn is when for requests, where that differs.
+	drawn fault.When
 	ruleOptions
 }
 
@@ -289,4 +311,6 @@ var (
 	_ starlark.HasAttrs = (*interfaceReference)(nil)
 	_ static.Target     = (*interfaceReference)(nil)
 	_ static.Injector   = (*assumption)(nil)
+	_ static.Actor      = (*linkRule)(nil)
+	_ static.Actor      = (*syscallEffect)(nil)
 )

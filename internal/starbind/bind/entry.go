@@ -60,6 +60,15 @@ const (
 	InjectsLink
 )
 
+// Acts is a set of things that a rule acts on.
+type Acts uint8
+
+// What a rule acts on.
+const (
+	OnConnections Acts = 1 << iota
+	OnMessages
+)
+
 // Entry is one builtin.
 type Entry struct {
 	Name    string
@@ -67,12 +76,18 @@ type Entry struct {
 	Example string
 	Phases  Phase
 	Reach   Reach
+	// Acts says on what the rule acts that the builtin makes.
+	Acts Acts
+	// Checks marks a builtin that can keep a leaf from passing: code that calls none checks nothing.
+	Checks bool
 	// Pure builtins only build a value, so their literal arguments are checked before anything runs.
 	Pure   bool
 	Params []Param
 	// Rest takes the keywords that Params does not name.
 	Rest *Rest
 	Do   func(c *Call) (starlark.Value, error)
+	// Check looks at a call that is not made yet, by those of its arguments whose values are known. It may be nil.
+	Check func(c *Call, known func(param string) bool)
 }
 
 // Keywords lists what may stand before an = in a call.

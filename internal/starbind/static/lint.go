@@ -17,7 +17,7 @@ import (
 func (p *Program) Lint(h bind.Host) {
 	for _, m := range p.Modules {
 		for _, fn := range outermost(m.File.Tree) {
-			l := &linter{host: h, names: p.namesIn(fn, m.Globals, m.Loaded)}
+			l := &linter{host: h, names: p.namesIn(fn, m.Globals, m.Loaded), made: map[*syntax.CallExpr]starlark.Value{}}
 			syntax.Walk(fn, func(x syntax.Node) bool {
 				switch x := x.(type) {
 				case *syntax.CallExpr:
@@ -35,6 +35,8 @@ func (p *Program) Lint(h bind.Host) {
 type linter struct {
 	host  bind.Host
 	names *names
+	// made are the values of pure calls that are known entirely; a call that was looked at is there.
+	made map[*syntax.CallExpr]starlark.Value
 }
 
 // outermost returns the functions that stand in no other function.
@@ -68,13 +70,18 @@ func (l *linter) attribute(e *syntax.DotExpr) {
 	l.host.Keep(l.host.Diagnostic(source.SpanOf(e.Name), near, err.Error()))
 }
 
+// call checks a call, once.
 func (l *linter) call(e *syntax.CallExpr) {
+	if _, done := l.made[e]; done {
+		return
+	}
+	l.made[e] = nil
 	v, ok := l.names.one(e.Fn)
 	b, isBuiltin := v.(*bind.Builtin)
 	if !ok || !isBuiltin {
 		return
 	}
-	c := &checked{Call: bind.NewCall(l.host, b.Entry, source.Site{Node: e, Pos: e.Lparen}), names: l.names, whole: true}
+	c := &checked{Call: bind.NewCall(l.host, b.Entry, source.Site{Node: e, Pos: e.Lparen}), linter: l, whole: true, unknown: map[string]bool{}}
 	for i, a := range e.Args {
 		x, op, star := source.Starred(a)
 		id, value := source.Keyword(a)
@@ -92,24 +99,34 @@ func (l *linter) call(e *syntax.CallExpr) {
 	c.missing()
 	if c.whole && b.Entry.Pure && b.Entry.Reach == bind.InjectsNothing && !c.Bad {
 		// A pure builtin's own checks, for what binding alone can't see.
-		_, _ = b.Entry.Do(c.Call)
+		l.made[e], _ = b.Entry.Do(c.Call)
+	}
+	if b.Entry.Check != nil && !c.Bad && !c.open {
+		b.Entry.Check(c.Call, func(param string) bool { return !c.unknown[param] })
 	}
 }
 
 // checked is a call whose arguments are bound as far as they are known.
 type checked struct {
 	*bind.Call
-	names *names
-	// open is set where some arguments are not known; whole is cleared where some values are not.
+	*linter
+	// open is set where some arguments are not known; whole is cleared where some values are not, which unknown lists.
 	open, whole bool
+	unknown     map[string]bool
 	given       []string
 }
 
 // value converts an argument whose value is known.
 func (c *checked) value(k bind.Kind, name string, e syntax.Expr) (any, bool) {
 	v, ok := c.names.one(e)
+	if nested, isCall := e.(*syntax.CallExpr); !ok && isCall {
+		c.linter.call(nested)
+		v = c.made[nested]
+		_, broken := v.(bind.Broken)
+		ok = v != nil && !broken
+	}
 	if !ok {
-		c.whole = false
+		c.whole, c.unknown[name] = false, true
 		return nil, false
 	}
 	return c.Convert(k, name, v, e)

@@ -36,6 +36,11 @@ type Target interface {
 	Target() (service, iface string)
 }
 
+// Actor is a value that acts on connections, on their messages, or on either, as its target wants.
+type Actor interface {
+	Acts() (connections, messages bool)
+}
+
 // Injector is a value that holds rules, or the link of a rule to be.
 type Injector interface {
 	Injects() ([]fault.Rule, []fault.Pair)

@@ -27,21 +27,33 @@ type reacher struct {
 	containers map[starlark.Value]bool
 	calls      map[string]map[string]bool
 	links      map[fault.Pair]bool
+	messages   map[fault.Pair]bool
 	everything bool
+	// checks is set where a builtin is reachable that can keep a leaf from passing.
+	checks bool
 }
 
 // Reach returns what a scenario's functions may inject.
-func (p *Program) Reach(fns ...starlark.Callable) []spec.Scope {
+func (p *Program) Reach(fns ...starlark.Callable) []spec.Scope { return p.reach(fns...).scopes() }
+
+// Checks reports whether a function can reach a builtin that keeps a leaf from passing; so it can, as far as
+// is known, where its code can't be found.
+func (p *Program) Checks(fn starlark.Callable) bool {
+	r := p.reach(fn)
+	return r.checks || r.everything
+}
+
+func (p *Program) reach(fns ...starlark.Callable) *reacher {
 	r := &reacher{
 		program: p, functions: map[*starlark.Function]bool{}, containers: map[starlark.Value]bool{},
-		calls: map[string]map[string]bool{}, links: map[fault.Pair]bool{},
+		calls: map[string]map[string]bool{}, links: map[fault.Pair]bool{}, messages: map[fault.Pair]bool{},
 	}
 	for _, fn := range fns {
 		if fn != nil {
 			r.value(fn)
 		}
 	}
-	return r.scopes()
+	return r
 }
 
 func (r *reacher) scopes() []spec.Scope {
@@ -52,13 +64,16 @@ func (r *reacher) scopes() []spec.Scope {
 	for _, service := range slices.Sorted(maps.Keys(r.calls)) {
 		out = append(out, spec.Scope{Service: service, Calls: slices.Sorted(maps.Keys(r.calls[service]))})
 	}
-	if len(r.links) > 0 {
-		pairs := slices.SortedFunc(maps.Keys(r.links), func(a, b fault.Pair) int {
-			return cmp.Or(cmp.Compare(a.A, b.A), cmp.Compare(a.B, b.B), cmp.Compare(a.Interface, b.Interface))
-		})
-		out = append(out, spec.Scope{Links: pairs})
+	if len(r.links)+len(r.messages) > 0 {
+		out = append(out, spec.Scope{Links: sorted(r.links), Messages: sorted(r.messages)})
 	}
 	return out
+}
+
+func sorted(pairs map[fault.Pair]bool) []fault.Pair {
+	return slices.SortedFunc(maps.Keys(pairs), func(a, b fault.Pair) int {
+		return cmp.Or(cmp.Compare(a.A, b.A), cmp.Compare(a.B, b.B), cmp.Compare(a.Interface, b.Interface))
+	})
 }
 
 // value takes a value that reachable code may hold.
@@ -67,6 +82,7 @@ func (r *reacher) value(v starlark.Value) {
 	case *starlark.Function:
 		r.function(v)
 	case *bind.Builtin:
+		r.checks = r.checks || v.Entry.Checks
 		if v.Entry.Reach != bind.InjectsNothing {
 			r.everything = true
 		}
@@ -100,6 +116,9 @@ func (r *reacher) rules(list []fault.Rule) {
 		}
 		if rule.Link != nil {
 			r.links[rule.Link.Pair] = true
+		}
+		if rule.Message != nil {
+			r.messages[rule.Message.Pair] = true
 		}
 	}
 }
@@ -217,7 +236,7 @@ func (r *reacher) faultCall(e *syntax.CallExpr, n *names) {
 	at := source.Site{Node: e}
 	tgt := at.ValueExpr("target", 0)
 	targets, _ := r.targets(n, tgt)
-	keywords, effects := r.arguments(e, n, tgt)
+	keywords, acts := r.arguments(e, n, tgt)
 	for _, name := range keywords {
 		family, ok := fault.FamilyOf(name)
 		for _, t := range targets {
@@ -226,18 +245,52 @@ func (r *reacher) faultCall(e *syntax.CallExpr, n *names) {
 			}
 		}
 	}
-	if !effects {
-		return
-	}
 	for _, s := range r.services(n, at.ValueExpr("source", -1)) {
 		for _, t := range targets {
-			r.links[fault.Pair{A: s, B: t.service, Interface: t.iface, Directed: true}] = true
+			p := fault.Pair{A: s, B: t.service, Interface: t.iface, Directed: true}
+			if acts&bind.OnConnections != 0 {
+				r.links[p] = true
+			}
+			if acts&bind.OnMessages != 0 {
+				r.messages[p] = true
+			}
 		}
 	}
 }
 
-// arguments returns the keywords of a call, and whether it has positional arguments beyond its target.
-func (r *reacher) arguments(e *syntax.CallExpr, n *names, tgt syntax.Expr) (keywords []string, effects bool) {
+// acts tells on what the rules act that an expression may stand for.
+func acts(n *names, e syntax.Expr) bind.Acts {
+	const either = bind.OnConnections | bind.OnMessages
+	if c, ok := e.(*syntax.CallExpr); ok {
+		v, _ := n.one(c.Fn)
+		if b, ok := v.(*bind.Builtin); ok && b.Entry.Acts != 0 {
+			return b.Entry.Acts
+		}
+		return either
+	}
+	list, all := n.values(e)
+	if !all {
+		return either
+	}
+	var out bind.Acts
+	for _, v := range list {
+		a, ok := v.(Actor)
+		if !ok {
+			return either
+		}
+		connections, messages := a.Acts()
+		if connections {
+			out |= bind.OnConnections
+		}
+		if messages {
+			out |= bind.OnMessages
+		}
+	}
+	return out
+}
+
+// arguments returns the keywords of a call, and on what its positional arguments beyond its target act.
+func (r *reacher) arguments(e *syntax.CallExpr, n *names, tgt syntax.Expr) (keywords []string, effects bind.Acts) {
 	for _, a := range e.Args {
 		x, op, star := source.Starred(a)
 		id, value := source.Keyword(a)
@@ -250,8 +303,8 @@ func (r *reacher) arguments(e *syntax.CallExpr, n *names, tgt syntax.Expr) (keyw
 			keywords = append(keywords, keys...)
 		case id != nil:
 			keywords = append(keywords, id.Name)
-		default:
-			effects = effects || value != tgt
+		case value != tgt:
+			effects |= acts(n, value)
 		}
 	}
 	return keywords, effects
@@ -287,10 +340,7 @@ func (r *reacher) targets(n *names, e syntax.Expr) ([]target, bool) {
 	return out, all
 }
 
-func makesRule(e *bind.Entry) bool {
-	_, ok := fault.LinkKindOf(fault.LinkKind(e.Name))
-	return ok
-}
+func makesRule(e *bind.Entry) bool { return e.Acts != 0 }
 
 // services returns the services that an expression may stand for; "" is any.
 func (r *reacher) services(n *names, e syntax.Expr) []string {
