@@ -46,6 +46,9 @@ func TestDirectionFollowsThePairWhoeverConnected(t *testing.T) {
 func TestTablesHaveNoRepeats(t *testing.T) {
 	calls := map[string]bool{}
 	for _, f := range Families() {
+		if f.Name == Exhaustion {
+			continue // the one family that goes across the others
+		}
 		for _, c := range f.Calls {
 			if calls[c] {
 				t.Errorf("call %s is in two families", c)

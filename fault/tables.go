@@ -39,11 +39,40 @@ func Families() []Family {
 		{"socket", "making a socket", []string{"socket"}, nil, -1, -1, -1},
 		{"send", "sending on a socket", []string{"sendto", "sendmsg", "sendmmsg"}, sock, 0, -1, -1},
 		{"recv", "receiving from a socket", []string{"recvfrom", "recvmsg", "recvmmsg"}, sock, 0, -1, -1},
+		{"access", "asking whether a file may be used", []string{"access", "faccessat", "faccessat2"}, nil, -1, 1, 0},
+		{"readlink", "reading a symbolic link", []string{"readlink", "readlinkat"}, nil, -1, 1, 0},
+		{"link", "giving a file a second name", []string{"link", "linkat"}, nil, -1, 1, 0},
+		{"symlink", "making a symbolic link", []string{"symlink", "symlinkat"}, nil, -1, -1, -1},
+		{"chmod", "changing a file's mode", []string{"chmod", "fchmodat"}, nil, -1, 1, 0},
+		{"chown", "changing a file's owner", []string{"chown", "fchownat"}, nil, -1, 1, 0},
+		{"utime", "changing a file's times", []string{"utimensat"}, nil, -1, 1, 0},
+		{"readdir", "listing a directory", []string{"getdents64", "getdents"}, nil, 0, -1, -1},
+		{"seek", "moving in a file", []string{"lseek"}, file, 0, -1, -1},
+		{"lock", "locking a file as a whole", []string{"flock"}, file, 0, -1, -1},
+		{"fcntl", "flags and record locks of a descriptor", []string{"fcntl"}, nil, 0, -1, -1},
+		{"ioctl", "asking a device", []string{"ioctl"}, nil, 0, -1, -1},
+		{"shutdown", "ending one way of a connection", []string{"shutdown"}, sock, 0, -1, -1},
+		{"setsockopt", "setting an option of a socket", []string{"setsockopt"}, sock, 0, -1, -1},
+		{"poll", "waiting for descriptors", []string{
+			"poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait",
+		}, nil, -1, -1, -1},
+		{"sleep", "sleeping", []string{"nanosleep", "clock_nanosleep"}, nil, -1, -1, -1},
+		{"random", "asking for random bytes", []string{"getrandom"}, nil, -1, -1, -1},
+		{"wait", "waiting for a child", []string{"wait4", "waitid"}, nil, -1, -1, -1},
+		{"kill", "sending a signal", []string{"kill", "tgkill"}, nil, -1, -1, -1},
 		{"mmap", "mapping memory or a file", []string{"mmap"}, nil, -1, -1, -1},
 		{"fork", "starting a process or thread", []string{"clone", "clone3", "fork", "vfork"}, nil, -1, -1, -1},
 		{"exec", "running a program", []string{"execve", "execveat"}, nil, -1, 0, -1},
+		// It stands last: calls that are in another family too are looked up there.
+		{Exhaustion, "making a descriptor of any sort: the table of open files is full", []string{
+			"openat", "open", "creat", "openat2", "socket", "socketpair", "accept", "accept4", "dup", "dup2", "dup3", "pipe", "pipe2",
+			"eventfd2", "epoll_create1", "timerfd_create", "memfd_create", "pidfd_open",
+		}, nil, -1, -1, -1},
 	}
 }
+
+// Exhaustion is the family of calls that fail where no more descriptors can be had: descriptor = deny("EMFILE").
+const Exhaustion = "descriptor"
 
 // FamilyOf returns the family of a name: a family's own, or one that holds a call of that name, in
 // which case the result has that call only.

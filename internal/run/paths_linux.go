@@ -14,7 +14,8 @@ import (
 // atCall reports whether a call takes a directory's descriptor before its path.
 func atCall(name string) bool {
 	switch name {
-	case "openat", "openat2", "renameat", "renameat2", "unlinkat", "mkdirat", "newfstatat", "statx", "execveat":
+	case "openat", "openat2", "renameat", "renameat2", "unlinkat", "mkdirat", "newfstatat", "statx", "execveat",
+		"faccessat", "faccessat2", "readlinkat", "linkat", "fchmodat", "fchownat", "utimensat":
 		return true
 	}
 	return false
