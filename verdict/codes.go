@@ -19,6 +19,7 @@ const (
 	ServiceNotReady     Code = "service-not-ready"
 	ServiceCrashed      Code = "service-crashed"
 	ServiceNotStarted   Code = "service-not-started"
+	PortTaken           Code = "port-taken"
 	Timeout             Code = "timeout"
 	WindowNeverOpened   Code = "window-never-opened"
 	AwaitUnmet          Code = "await-unmet"
@@ -73,6 +74,7 @@ func Codes() []Row {
 		{ServiceNotReady, Inconclusive, "a service did not become ready in time", "look at its log; check the healthcheck's address and timeout"},
 		{ServiceCrashed, Inconclusive, "a service ended by itself before the scenario began", "look at its log and exit code"},
 		{ServiceNotStarted, Inconclusive, "a service's program could not be started", "check the path, its permissions and its interpreter"},
+		{PortTaken, Inconclusive, "a service's port belongs to another program of this machine", "choose another port, or end the program that has it"},
 		{Timeout, Inconclusive, "the leaf ran out of time before it was decided", "raise the timeout, or look at what it waited for"},
 		{WindowNeverOpened, Inconclusive, "the window in which a property was to be checked never opened", "check the matcher that opens it"},
 		{AwaitUnmet, Inconclusive, "the scenario waited for something that did not happen in time", "check the matcher, or raise the timeout"},

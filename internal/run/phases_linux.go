@@ -111,7 +111,7 @@ func (l *leaf) taken() *verdict.Reason {
 			}
 			if v4, v6 := look(face.Port); v4 || v6 {
 				return &verdict.Reason{
-					Code: verdict.ServiceNotStarted, Subject: decl.Name, Position: face.Position,
+					Code: verdict.PortTaken, Subject: decl.Name, Position: face.Position,
 					Detail: fmt.Sprintf("%s: port %d is taken by another program of this machine", decl.Name, face.Port),
 				}
 			}
