@@ -123,6 +123,8 @@ func TestAllDecidedButStoppedIsNotAPass(t *testing.T) {
 	}
 }
 
+func assumptions() map[string]string { return map[string]string{"aa": bundle.Baseline, "bb": "a"} }
+
 // start begins a bundle with two leaves, aa and bb.
 func start(t *testing.T, path string) *bundle.Writer {
 	t.Helper()
@@ -146,7 +148,7 @@ func decide(t *testing.T, w *bundle.Writer, id string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Close(bundle.Leaf{ID: id, Scenario: "s", Verdict: verdict.Verdict{Outcome: verdict.Pass}}, nil); err != nil {
+	if err := l.Close(bundle.Leaf{ID: id, Scenario: "s", Assumption: assumptions()[id], Verdict: verdict.Verdict{Outcome: verdict.Pass}}, nil); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -166,6 +168,27 @@ func TestWriterRefuses(t *testing.T) {
 				decide(t, w, id)
 			}
 			return w.Close(bundle.Manifest{Complete: true})
+		}},
+		{"a PASS under a fault, and no baseline", "though the baseline", func(t *testing.T, w *bundle.Writer) error {
+			decide(t, w, "bb")
+			return w.Close(bundle.Manifest{Complete: false})
+		}},
+		{"a verdict under another name", "a verdict on", func(t *testing.T, w *bundle.Writer) error {
+			l, err := w.Leaf("aa")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := l.Close(bundle.Leaf{ID: "aa", Scenario: "t", Assumption: bundle.Baseline, Verdict: pass}, nil); err != nil {
+				t.Fatal(err)
+			}
+			return w.Close(bundle.Manifest{Complete: false})
+		}},
+		{"a PASS over a fault that never fired", "never fired", func(t *testing.T, w *bundle.Writer) error {
+			l, err := w.Leaf("aa")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return l.Close(bundle.Leaf{ID: "aa", Verdict: pass, Rules: []bundle.RuleRecord{{ID: "a/0"}}}, nil)
 		}},
 		{"two plans", "already written", func(t *testing.T, w *bundle.Writer) error { return w.Plan(bundle.Plan{}) }},
 		{"the same file twice", "written twice", func(t *testing.T, w *bundle.Writer) error {

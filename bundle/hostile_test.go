@@ -215,6 +215,8 @@ func hostile() []hostileCase {
 		{"another format", "other.replay/1", func(d *draft) { d.replay.Schema = "other.replay/1" }},
 		{"no schema", "has schema \"\"", func(d *draft) { d.verdicts.Schema = "" }},
 		{"leaf outside the plan", "not in the plan", func(d *draft) { d.plan.Leaves[0].ID = "bb" }},
+		{"leaf of another name", "the plan says", func(d *draft) { d.verdicts.Leaves[0].Scenario = "t" }},
+		{"leaf under another fault", "the plan says", func(d *draft) { d.verdicts.Leaves[0].Assumption = "a" }},
 		{"leaf without a verdict", "2 leaves planned, 1 with", func(d *draft) { d.plan.Leaves = append(d.plan.Leaves, PlanLeaf{ID: "bb"}) }},
 		{"leaf judged twice", "two verdicts", func(d *draft) { d.verdicts.Leaves = append(d.verdicts.Leaves, d.verdicts.Leaves[0]) }},
 		{"leaf id with a slash", "not usable", func(d *draft) { d.plan.Leaves[0].ID, d.verdicts.Leaves[0].ID = "../x", "../x" }},
@@ -224,8 +226,33 @@ func hostile() []hostileCase {
 		{"PASS of a stopped run", "does not follow", func(d *draft) { d.manifest.Complete = false }},
 		{"PASS with no leaf at all", "does not follow", func(d *draft) { d.plan.Leaves, d.verdicts.Leaves, d.manifest.Summary.Pass = nil, nil, 0 }},
 		{"counts that do not add up", "does not follow", func(d *draft) { d.manifest.Summary.Pass = 12 }},
+		{"PASS over a fault that never fired", "never fired", func(d *draft) { d.verdicts.Leaves[0].Rules = []RuleRecord{{ID: "a/0"}} }},
+		{"PASS over a violated property", `is "violated"`, func(d *draft) {
+			d.verdicts.Leaves[0].Properties = []PropertyRecord{{Name: "p", Result: "violated"}}
+		}},
+		{"PASS over an open property", `is "undecided"`, func(d *draft) {
+			d.verdicts.Leaves[0].Properties = []PropertyRecord{{Name: "p", Result: "undecided"}}
+		}},
+		{"PASS over a property of no result", `is ""`, func(d *draft) {
+			d.verdicts.Leaves[0].Properties = []PropertyRecord{{Name: "p"}}
+		}},
+		{"PASS without a baseline", "though the baseline", func(d *draft) {
+			d.plan.Leaves[0].Assumption, d.verdicts.Leaves[0].Assumption = "a", "a"
+		}},
+		{"PASS with a reason", "PASS with the reason", func(d *draft) {
+			d.verdicts.Leaves[0].Verdict.Reasons = []verdict.Reason{{Code: verdict.Timeout}}
+		}},
+		{"FAIL for what fails nothing", "FAIL with the reason timeout", func(d *draft) { d.judge(verdict.Fail, verdict.Timeout) }},
+		{"INCONCLUSIVE over a violation", "INCONCLUSIVE with the reason monitor", func(d *draft) { d.judge(verdict.Inconclusive, verdict.MonitorViolated) }},
+		{"FAIL without a reason", "without a reason", func(d *draft) { d.verdicts.Leaves[0].Verdict.Outcome = verdict.Fail }},
 		{"event log missing", "missing, though", func(d *draft) { d.parts = d.parts[1:] }},
 	}
+}
+
+// judge gives the leaf another verdict, and the manifest the summary that follows from it.
+func (d *draft) judge(o verdict.Outcome, c verdict.Code) {
+	d.verdicts.Leaves[0].Verdict = verdict.Verdict{Outcome: o, Reasons: []verdict.Reason{{Code: c}}}
+	d.manifest.Summary = Summarize(d.verdicts.Leaves, d.manifest)
 }
 
 func flip(b []byte) []byte {

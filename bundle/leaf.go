@@ -129,7 +129,7 @@ func (l *LeafWriter) Close(leaf Leaf, decisions []Decision) error {
 	if leaf.ID != l.id {
 		return l.fail(fmt.Errorf("verdict of leaf %q", leaf.ID))
 	}
-	if err := validVerdict(leaf.Verdict); err != nil {
+	if err := validLeaf(leaf); err != nil {
 		return l.fail(err)
 	}
 	leaf.Events = l.count
@@ -227,18 +227,61 @@ func (s *spoolFile) copyTo(out io.Writer) error {
 	return err
 }
 
-func validVerdict(v verdict.Verdict) error {
+// validLeaf is the last barrier before a verdict is evidence: whatever judged the leaf, a PASS that its own record
+// contradicts is not one, and neither is a FAIL without anything that failed.
+func validLeaf(leaf Leaf) error {
+	v := leaf.Verdict
 	switch v.Outcome {
 	case verdict.Pass:
-		if len(v.Reasons) > 0 {
-			return fmt.Errorf("PASS with the reason %s", v.Reasons[0].Code)
-		}
+		return validPass(leaf)
 	case verdict.Fail, verdict.Inconclusive:
 		if len(v.Reasons) == 0 {
 			return fmt.Errorf("%s without a reason", v.Outcome)
 		}
 	default:
 		return fmt.Errorf("unknown outcome %q", v.Outcome)
+	}
+	// A code that a later version added says nothing here.
+	if row, ok := verdict.Lookup(v.Reasons[0].Code); ok && (row.Outcome == verdict.Fail) != (v.Outcome == verdict.Fail) {
+		return fmt.Errorf("%s with the reason %s", v.Outcome, row.Code)
+	}
+	return nil
+}
+
+// is reports whether a verdict is about what was planned.
+func (p PlanLeaf) is(l Leaf) bool {
+	return p.ID == l.ID && p.Scenario == l.Scenario && p.Assumption == l.Assumption
+}
+
+// validBaselines refuses a PASS under a fault of a scenario that is not shown to work without one.
+func validBaselines(leaves []Leaf) error {
+	works := map[string]bool{}
+	for _, l := range leaves {
+		if l.Assumption == Baseline && l.Verdict.Outcome == verdict.Pass {
+			works[l.Scenario] = true
+		}
+	}
+	for _, l := range leaves {
+		if l.Verdict.Outcome == verdict.Pass && !works[l.Scenario] {
+			return fmt.Errorf("leaf %s: PASS though the baseline of %s does not pass", l.ID, l.Scenario)
+		}
+	}
+	return nil
+}
+
+func validPass(leaf Leaf) error {
+	if len(leaf.Verdict.Reasons) > 0 {
+		return fmt.Errorf("PASS with the reason %s", leaf.Verdict.Reasons[0].Code)
+	}
+	for _, r := range leaf.Rules {
+		if r.Fired == 0 && !r.Optional {
+			return fmt.Errorf("PASS though the fault %s never fired", r.ID)
+		}
+	}
+	for _, p := range leaf.Properties {
+		if p.Result != "satisfied" && p.Result != "never_triggered" {
+			return fmt.Errorf("PASS though the property %s is %q", p.Name, p.Result)
+		}
 	}
 	return nil
 }

@@ -230,28 +230,34 @@ func checkSchema(member, got, want string) error {
 
 // checkMeaning refuses a bundle that says more than its verdicts do.
 func (r *Reader) checkMeaning() error {
-	planned := map[string]bool{}
+	planned := map[string]PlanLeaf{}
 	for _, leaf := range r.plan.Leaves {
-		if !validID(leaf.ID) || planned[leaf.ID] {
+		if _, known := planned[leaf.ID]; known || !validID(leaf.ID) {
 			return &InvalidError{planName, fmt.Errorf("leaf id %q is not usable or repeated", leaf.ID)}
 		}
-		planned[leaf.ID] = true
+		planned[leaf.ID] = leaf
 	}
 	decided := map[string]bool{}
 	for _, leaf := range r.verdicts.Leaves {
-		switch {
-		case !planned[leaf.ID]:
+		switch plan, known := planned[leaf.ID]; {
+		case !known:
 			return &InvalidError{verdictsName, fmt.Errorf("leaf %q is not in the plan", leaf.ID)}
 		case decided[leaf.ID]:
 			return &InvalidError{verdictsName, fmt.Errorf("leaf %s has two verdicts", leaf.ID)}
+		case !plan.is(leaf):
+			return &InvalidError{verdictsName, fmt.Errorf("leaf %s is %q x %q, the plan says %q x %q", leaf.ID,
+				leaf.Scenario, leaf.Assumption, plan.Scenario, plan.Assumption)}
 		}
-		if err := validVerdict(leaf.Verdict); err != nil {
+		if err := validLeaf(leaf); err != nil {
 			return &InvalidError{verdictsName, fmt.Errorf("leaf %s: %w", leaf.ID, err)}
 		}
 		if leaf.Events > 0 && r.members[eventsMember(leaf.ID)] == nil {
 			return &InvalidError{eventsMember(leaf.ID), errors.New("missing, though the verdict counts events")}
 		}
 		decided[leaf.ID] = true
+	}
+	if err := validBaselines(r.verdicts.Leaves); err != nil {
+		return &InvalidError{verdictsName, err}
 	}
 	if len(decided) != len(planned) {
 		return &InvalidError{verdictsName, fmt.Errorf("%d leaves planned, %d with a verdict", len(planned), len(decided))}

@@ -94,11 +94,14 @@ type PlanAssumption struct {
 	Position string   `json:"position,omitempty"`
 }
 
+// Baseline is the assumption of a leaf that runs without any fault.
+const Baseline = "none"
+
 // PlanLeaf is one run to be made.
 type PlanLeaf struct {
 	ID       string `json:"id"`
 	Scenario string `json:"scenario"`
-	// Assumption is "none" for a baseline.
+	// Assumption is Baseline, "none", for a baseline.
 	Assumption string `json:"assumption"`
 	Seed       uint64 `json:"seed"`
 }

@@ -158,6 +158,9 @@ func (w *Writer) Close(m Manifest) error {
 	if err != nil {
 		return err
 	}
+	if err := validBaselines(v.Leaves); err != nil {
+		return w.fail("close", err)
+	}
 	w.replay.Schema = ReplaySchema
 	w.replay.Args = w.redactor.Args(w.replay.Args)
 	if err := w.addJSON(verdictsName, v); err != nil {
@@ -232,6 +235,9 @@ func (w *Writer) verdicts(complete bool) (Verdicts, error) {
 					{Code: verdict.Interrupted, Detail: "the run was stopped before this leaf was decided"},
 				}},
 			}
+		}
+		if !planned.is(leaf) {
+			return v, w.fail("close", fmt.Errorf("leaf %s: a verdict on %q x %q", leaf.ID, leaf.Scenario, leaf.Assumption))
 		}
 		v.Leaves = append(v.Leaves, leaf)
 	}

@@ -111,7 +111,7 @@ func (v *live) apply(p squall.Progress) {
 func heading(source string, p bundle.Plan) string {
 	base := 0
 	for _, l := range p.Leaves {
-		if l.Assumption == "none" {
+		if l.Assumption == bundle.Baseline {
 			base++
 		}
 	}

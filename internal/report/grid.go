@@ -7,9 +7,6 @@ import (
 	"github.com/squallhq/squall/verdict"
 )
 
-// None is the assumption of a baseline.
-const None = "none"
-
 // grid is the matrix of a plan: scenarios by assumptions.
 type grid struct {
 	scenarios, assumptions []string
@@ -43,7 +40,7 @@ func newGrid(p bundle.Plan) grid {
 			delete(used, leaf.Scenario)
 		}
 	}
-	rank := map[string]int{None: -1}
+	rank := map[string]int{bundle.Baseline: -1}
 	for i, a := range p.Assumptions {
 		rank[a.Name] = i
 	}

@@ -182,7 +182,7 @@ func causes(events []event.Event) map[int64][]int64 {
 	for _, e := range events {
 		var direct []event.Event
 		for lane, n := range e.Clock {
-			if lane != e.Service && n > before[e.Service][lane] && n <= int64(len(onLane[lane])) {
+			if lane != e.Service && n > max(0, before[e.Service][lane]) && n <= int64(len(onLane[lane])) {
 				direct = append(direct, events[onLane[lane][n-1]-1])
 			}
 		}

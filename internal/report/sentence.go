@@ -64,7 +64,7 @@ func why(leaves []bundle.Leaf) string {
 		detail = row.Sentence
 	}
 	where := leaf.Scenario
-	if leaf.Assumption != None {
+	if leaf.Assumption != bundle.Baseline {
 		where += " under " + leaf.Assumption
 	}
 	if len(leaves) > 1 {

@@ -131,7 +131,7 @@ func wide(n int) (bundle.Plan, bundle.Verdicts) {
 			v.Leaves = append(v.Leaves, bundle.Leaf{ID: id, Scenario: "s", Assumption: a, Verdict: verdict.Verdict{Outcome: verdict.Pass}})
 		}
 	}
-	p.Leaves = append(p.Leaves, bundle.PlanLeaf{ID: "ff", Scenario: "only_baseline", Assumption: None})
+	p.Leaves = append(p.Leaves, bundle.PlanLeaf{ID: "ff", Scenario: "only_baseline", Assumption: bundle.Baseline})
 	return p, v
 }
 
@@ -154,7 +154,7 @@ func TestWideMatricesAreSplit(t *testing.T) {
 	if got := strings.Count(out.String(), "pass"); got != 13 {
 		t.Errorf("%d cells pass, want 13:\n%s", got, out.String())
 	}
-	if first, _, _ := strings.Cut(strings.TrimSpace(out.String()), " "); first != None {
+	if first, _, _ := strings.Cut(strings.TrimSpace(out.String()), " "); first != bundle.Baseline {
 		t.Errorf("the baseline is not first but %q", first)
 	}
 }
@@ -178,10 +178,10 @@ func TestColourOnlyMarks(t *testing.T) {
 }
 
 func TestHostileOutputCannotMoveTheCursor(t *testing.T) {
-	leaf := bundle.Leaf{ID: "aa", Scenario: "s", Assumption: None, Verdict: verdict.Verdict{Outcome: verdict.Fail,
+	leaf := bundle.Leaf{ID: "aa", Scenario: "s", Assumption: bundle.Baseline, Verdict: verdict.Verdict{Outcome: verdict.Fail,
 		Reasons: []verdict.Reason{{Code: verdict.AssertionFailed, Detail: "got \x1b[2J\r\x9bK", Witness: 1}}}}
 	out := Text{
-		Plan:     bundle.Plan{Leaves: []bundle.PlanLeaf{{ID: "aa", Scenario: "s", Assumption: None}}},
+		Plan:     bundle.Plan{Leaves: []bundle.PlanLeaf{{ID: "aa", Scenario: "s", Assumption: bundle.Baseline}}},
 		Verdicts: bundle.Verdicts{Leaves: []bundle.Leaf{leaf}}, Complete: true,
 		Events: fixed{{Seq: 1, Service: "api", Kind: event.Stdout, Fields: map[string]any{"line": "a\x1b]0;x\x07b\u009b2K"}}},
 	}
