@@ -266,8 +266,9 @@ func TestDatagramConnectedAgain(t *testing.T) {
 func TestDatagramFlowsMakeRoom(t *testing.T) {
 	s := newSystem(t, true)
 	server := s.packetProgram("db", unix.AF_INET, "0.0.0.0:5432")
-	for range maxFlows + 10 {
-		p := s.packetProgram("api", unix.AF_INET, "")
+	for i := range maxFlows + 10 {
+		// The kernel may choose a port twice, and that would be the same flow.
+		p := s.packetProgram("api", unix.AF_INET, fmt.Sprintf("127.0.0.1:%d", 20000+i))
 		if errno := p.sendTo("x", "127.77.0.2:5432"); errno != 0 {
 			t.Fatal(errno)
 		}
