@@ -5,13 +5,14 @@ import (
 	"github.com/squallhq/squall/protocol"
 	"github.com/squallhq/squall/protocol/http"
 	"github.com/squallhq/squall/protocol/postgres"
+	"github.com/squallhq/squall/protocol/redis"
 	"github.com/squallhq/squall/protocol/tcp"
 	"github.com/squallhq/squall/protocol/udp"
 )
 
 // List returns every protocol, by name.
 func List() []protocol.Protocol {
-	return []protocol.Protocol{http.Protocol{}, postgres.Protocol{}, tcp.Protocol{}, udp.Protocol{}}
+	return []protocol.Protocol{http.Protocol{}, postgres.Protocol{}, redis.Protocol{}, tcp.Protocol{}, udp.Protocol{}}
 }
 
 // Infos describes every protocol.
