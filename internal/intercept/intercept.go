@@ -51,6 +51,9 @@ type Subscription struct {
 	// SharedMappings stops at mmap of a file that is shared and writable: what is written there passes every
 	// call by.
 	SharedMappings bool
+	// Sockets stops at what a socket answers or becomes otherwise while its bytes take a shortcut: ioctl(FIONREAD),
+	// ioctl(FIONBIO), fcntl(F_SETFL) without O_NONBLOCK, and setsockopt of TCP_ULP and SO_ZEROCOPY.
+	Sockets bool
 	// NoIOUring stops at io_uring_setup, by which a program would get past every other stop.
 	NoIOUring bool
 }

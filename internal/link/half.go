@@ -34,14 +34,16 @@ type half struct {
 	// past is the way past the relay, nil where there is none.
 	past *shortcut
 
-	mu      sync.Mutex
-	room    sync.Cond
-	chain   *Chain
-	rules   []*ruleState          // in force
-	known   map[string]*ruleState // that ever were
-	writing int                   // bytes that the writer is delivering
-	writer  bool                  // the writer runs
-	index   int64
+	mu         sync.Mutex
+	room       sync.Cond
+	chain      *Chain
+	rules      []*ruleState          // in force
+	known      map[string]*ruleState // that ever were
+	delivering struct {
+		on    bool // the writer runs
+		bytes int  // what it is delivering
+	}
+	index int64
 }
 
 // source is where a half reads, sink where it writes.
@@ -129,10 +131,10 @@ func (h *half) lift(r *ruleState) {
 
 // startWriter is called with mu held.
 func (h *half) startWriter() {
-	if h.writer || h.stream.ended.Load() {
+	if h.delivering.on || h.stream.ended.Load() {
 		return
 	}
-	h.writer = true
+	h.delivering.on = true
 	h.stream.net.running.Go(h.deliver)
 }
 
@@ -217,7 +219,7 @@ func (h *half) forward(data []byte) bool {
 func (h *half) regain() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.chain.Bare() || h.writing > 0 {
+	if !h.chain.Bare() || h.delivering.bytes > 0 {
 		return false
 	}
 	h.direct.Store(true)
@@ -270,7 +272,7 @@ func (h *half) push(p Packet) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	full := func() bool {
-		return len(p.Data) > 0 && h.chain.Room(maxHeld)-h.writing <= 0 && !h.stream.ended.Load()
+		return len(p.Data) > 0 && h.chain.Room(maxHeld)-h.delivering.bytes <= 0 && !h.stream.ended.Load()
 	}
 	if full() {
 		h.mu.Unlock()
@@ -345,17 +347,17 @@ func (h *half) overtake() {
 func (h *half) deliver() {
 	for {
 		h.mu.Lock()
-		h.writing = 0
+		h.delivering.bytes = 0
 		h.room.Broadcast()
 		if h.stream.ended.Load() || h.chain.Bare() {
-			h.writer = false
+			h.delivering.on = false
 			h.mu.Unlock()
 			return
 		}
 		now := h.now()
 		o, ok := h.chain.Pop(now)
 		if ok {
-			h.writing = max(len(o.Packet.Data), 1)
+			h.delivering.bytes = max(len(o.Packet.Data), 1)
 			h.mu.Unlock()
 			h.carryOut(o)
 			continue

@@ -42,6 +42,9 @@ func (n *Network) Plain(socket int) {
 	}
 }
 
+// MayJoin reports whether flows are likely to be joined here; it is quicker than CanJoin.
+func MayJoin() bool { return join.Permitted() }
+
 // CanJoin tells why flows cannot be joined here: join.ErrForbidden, join.ErrUnsupported, or nil where they can.
 func CanJoin() error {
 	k, err := join.New()

@@ -36,6 +36,7 @@ func (l *leaf) subscription(service string, datagrams bool) intercept.Subscripti
 		sub.SharedMappings = true
 		sub.Calls = append(sub.Calls, "msync")
 	}
+	sub.Sockets = l.system.net.joins(service)
 	if datagrams {
 		sub.Addressed = true
 		sub.Calls = append(sub.Calls, "sendmsg", "sendmmsg", "bind")
@@ -240,6 +241,8 @@ func (s *service) proceed(session intercept.Session, c intercept.Call) {
 		s.socketName(session, c)
 	case "sendto", "sendmsg", "sendmmsg":
 		s.datagram(session, c)
+	case "ioctl", "fcntl", "setsockopt":
+		s.plain(session, c)
 	case "write", "writev":
 		s.write(session, c)
 	case "bind":
@@ -342,6 +345,15 @@ func (s *service) connected(session intercept.Session, c intercept.Call, r dial.
 	default:
 		s.reply(session, c, intercept.Reply{Answer: true, Errno: r.Errno})
 	}
+}
+
+// plain lets a call go on that a socket whose bytes take a shortcut does not bear: so they do not, before it is made.
+func (s *service) plain(session intercept.Session, c intercept.Call) {
+	if socket, err := session.Descriptor(c, int(int32(c.Args[0]))); err == nil {
+		s.l.system.net.links.Plain(socket)
+		_ = unix.Close(socket)
+	}
+	s.reply(session, c, intercept.Reply{})
 }
 
 // socketName answers what a program asks about a socket whose other end is not what it seems.

@@ -2,6 +2,7 @@ package run
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -44,7 +45,7 @@ func newNetwork(l *leaf, in *launch.Inside) (*network, error) {
 		n.numbers = numbers(l.system.suite.Services)
 	}
 	l.system.messages.shared = n.shared
-	n.links = link.New(link.Config{Seed: l.plan.Seed, Clock: l.clock, Record: n.record, Messages: l.system.messages.follow})
+	n.links = link.New(link.Config{Seed: l.plan.Seed, Clock: l.clock, Record: n.record, Join: !n.shared, Messages: l.system.messages.follow})
 	spaces := map[string]dial.Namespace{}
 	for _, s := range l.system.suite.Services {
 		space, err := in.NewNetwork(s.Name)
@@ -145,6 +146,25 @@ func (n *network) decisions() []bundle.Decision { return n.links.Decisions() }
 // touched reports whether connections may be acted on, and so are mediated.
 func (n *network) touched(client, server, iface string) bool {
 	return !n.shared && (n.l.reach.Touches(client, server, iface) || n.l.observed(server, iface))
+}
+
+// joins reports whether bytes that a service sends or receives may take a shortcut.
+func (n *network) joins(service string) bool {
+	if n.shared || !link.MayJoin() {
+		return false
+	}
+	services := n.l.system.suite.Services
+	for _, server := range services {
+		for _, client := range services {
+			if server.Name != service && client.Name != service {
+				continue
+			}
+			if slices.ContainsFunc(server.Interfaces, func(i *spec.Interface) bool { return n.touched(client.Name, server.Name, i.Name) }) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Install implements actor; it takes link rules only. On the machine's own network it refuses them: a

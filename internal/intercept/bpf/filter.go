@@ -5,6 +5,7 @@ package bpf
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -35,6 +36,7 @@ const (
 	solSocket  = 1
 	soError    = 4
 	soPeerName = 28
+	fionbio    = 0x5421
 )
 
 // Compile returns the filter of a subscription.
@@ -68,6 +70,9 @@ func Compile(sub intercept.Subscription) ([]unix.SockFilter, error) {
 	}
 	if nr := callNumbers()["getsockopt"]; sub.Getsockopt && !slices.Contains(whole, nr) {
 		p.getsockopt(nr)
+	}
+	if sub.Sockets {
+		p.sockets(whole)
 	}
 	p.search(whole)
 	return p.code, nil
@@ -176,6 +181,51 @@ func (p *program) getsockopt(nr uint32) {
 	p.load(argument(2))
 	p.jump(unix.BPF_JEQ, soError, 1, 0)
 	p.jump(unix.BPF_JEQ, soPeerName, 0, 1)
+	p.ret(Notify)
+	p.ret(Allow)
+}
+
+// sockets stops at what Subscription.Sockets says, where that is not stopped at anyway.
+func (p *program) sockets(whole []uint32) {
+	parts := map[string]func(uint32){"fcntl": p.fcntl, "ioctl": p.ioctl, "setsockopt": p.setsockopt}
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
+		if nr := callNumbers()[name]; !slices.Contains(whole, nr) {
+			parts[name](nr)
+		}
+	}
+}
+
+// ioctl stops at two requests; the kernel ignores the argument's high half.
+func (p *program) ioctl(nr uint32) {
+	p.jump(unix.BPF_JEQ, nr, 0, 5)
+	p.load(argument(1))
+	p.jump(unix.BPF_JEQ, unix.TIOCINQ, 1, 0)
+	p.jump(unix.BPF_JEQ, fionbio, 0, 1)
+	p.ret(Notify)
+	p.ret(Allow)
+}
+
+// fcntl stops at what makes a descriptor blocking.
+func (p *program) fcntl(nr uint32) {
+	p.jump(unix.BPF_JEQ, nr, 0, 6)
+	p.load(argument(1))
+	p.jump(unix.BPF_JEQ, unix.F_SETFL, 0, 3)
+	p.load(argument(2))
+	p.jump(unix.BPF_JSET, unix.O_NONBLOCK, 1, 0)
+	p.ret(Notify)
+	p.ret(Allow)
+}
+
+// setsockopt stops at two options.
+func (p *program) setsockopt(nr uint32) {
+	p.jump(unix.BPF_JEQ, nr, 0, 9)
+	p.load(argument(1))
+	p.jump(unix.BPF_JEQ, unix.IPPROTO_TCP, 0, 2)
+	p.load(argument(2))
+	p.jump(unix.BPF_JEQ, unix.TCP_ULP, 3, 4)
+	p.jump(unix.BPF_JEQ, solSocket, 0, 3)
+	p.load(argument(2))
+	p.jump(unix.BPF_JEQ, unix.SO_ZEROCOPY, 0, 1)
 	p.ret(Notify)
 	p.ret(Allow)
 }

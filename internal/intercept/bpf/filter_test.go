@@ -34,6 +34,10 @@ func want(names map[int32]string, sub intercept.Subscription, d sys.Data) uint32
 		sub.NoIOUring && name == "io_uring_setup",
 		sub.Addressed && name == "sendto" && d.Args[4] != 0,
 		sub.SharedMappings && name == "mmap" && d.Args[2]&unix.PROT_WRITE != 0 && d.Args[3]&unix.MAP_SHARED != 0 && d.Args[3]&unix.MAP_ANONYMOUS == 0,
+		sub.Sockets && name == "ioctl" && (uint32(d.Args[1]) == 0x541b || uint32(d.Args[1]) == 0x5421),
+		sub.Sockets && name == "fcntl" && uint32(d.Args[1]) == unix.F_SETFL && d.Args[2]&unix.O_NONBLOCK == 0,
+		sub.Sockets && name == "setsockopt" && int32(d.Args[1]) == unix.IPPROTO_TCP && option == unix.TCP_ULP,
+		sub.Sockets && name == "setsockopt" && int32(d.Args[1]) == unix.SOL_SOCKET && option == unix.SO_ZEROCOPY,
 		sub.Output && (name == "write" || name == "writev") && (int32(d.Args[0]) == 1 || int32(d.Args[0]) == 2),
 		sub.Getsockopt && name == "getsockopt" && int32(d.Args[1]) == unix.SOL_SOCKET && (option == unix.SO_ERROR || option == unix.SO_PEERNAME):
 		return Notify
@@ -61,6 +65,7 @@ func nr(name string) int32 { return int32(callNumbers()[name]) }
 func TestFilterCases(t *testing.T) {
 	connect := intercept.Subscription{Calls: []string{"connect"}}
 	addressed := intercept.Subscription{Addressed: true, Getsockopt: true}
+	sockets := intercept.Subscription{Sockets: true}
 	mappings := intercept.Subscription{SharedMappings: true}
 	cases := []struct {
 		name string
@@ -68,6 +73,17 @@ func TestFilterCases(t *testing.T) {
 		d    sys.Data
 		want uint32
 	}{
+		{"asks for bytes", sockets, sys.Data{Nr: nr("ioctl"), Arch: auditArch, Args: [6]uint64{3, 0x541b}}, Notify},
+		{"sets blocking by ioctl", sockets, sys.Data{Nr: nr("ioctl"), Arch: auditArch, Args: [6]uint64{3, 0x5421}}, Notify},
+		{"another ioctl", sockets, sys.Data{Nr: nr("ioctl"), Arch: auditArch, Args: [6]uint64{3, 0x5401}}, Allow},
+		{"sets blocking", sockets, sys.Data{Nr: nr("fcntl"), Arch: auditArch, Args: [6]uint64{3, unix.F_SETFL, unix.O_APPEND}}, Notify},
+		{"sets non-blocking", sockets, sys.Data{Nr: nr("fcntl"), Arch: auditArch, Args: [6]uint64{3, unix.F_SETFL, unix.O_NONBLOCK}}, Allow},
+		{"another fcntl", sockets, sys.Data{Nr: nr("fcntl"), Arch: auditArch, Args: [6]uint64{3, unix.F_GETFL}}, Allow},
+		{"upper layer", sockets, sys.Data{Nr: nr("setsockopt"), Arch: auditArch, Args: [6]uint64{3, unix.IPPROTO_TCP, unix.TCP_ULP}}, Notify},
+		{"zero copy", sockets, sys.Data{Nr: nr("setsockopt"), Arch: auditArch, Args: [6]uint64{3, unix.SOL_SOCKET, unix.SO_ZEROCOPY}}, Notify},
+		{"zero copy's number elsewhere", sockets, sys.Data{Nr: nr("setsockopt"), Arch: auditArch, Args: [6]uint64{3, unix.IPPROTO_TCP, unix.SO_ZEROCOPY}}, Allow},
+		{"upper layer's number elsewhere", sockets, sys.Data{Nr: nr("setsockopt"), Arch: auditArch, Args: [6]uint64{3, unix.SOL_SOCKET, unix.TCP_ULP}}, Allow},
+		{"another option", sockets, sys.Data{Nr: nr("setsockopt"), Arch: auditArch, Args: [6]uint64{3, unix.SOL_SOCKET, unix.SO_KEEPALIVE}}, Allow},
 		{"named", connect, sys.Data{Nr: nr("connect"), Arch: auditArch}, Notify},
 		{"not named", connect, sys.Data{Nr: nr("bind"), Arch: auditArch}, Allow},
 		{"not in the table", connect, sys.Data{Nr: unix.SYS_FUTEX, Arch: auditArch}, Allow},
@@ -117,7 +133,7 @@ func TestEveryNumber(t *testing.T) {
 	r, names := rand.New(rand.NewPCG(1, 2)), Names()
 	for size := 0; size <= len(all); size++ {
 		r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-		sub := intercept.Subscription{Calls: all[:size], Addressed: size%2 == 0, Output: size%2 == 1, SharedMappings: size%3 == 1, Getsockopt: size%3 == 0, NoIOUring: size%5 == 0}
+		sub := intercept.Subscription{Calls: all[:size], Addressed: size%2 == 0, Output: size%2 == 1, SharedMappings: size%3 == 1, Getsockopt: size%3 == 0, NoIOUring: size%5 == 0, Sockets: size%7 < 4}
 		code, err := Compile(sub)
 		if err != nil {
 			t.Fatal(err)
@@ -168,7 +184,7 @@ func FuzzFilter(f *testing.F) {
 	}
 	slices.Sort(all)
 	f.Fuzz(func(t *testing.T, picks []byte, bits uint8, call []byte) {
-		sub := intercept.Subscription{Addressed: bits&1 != 0, Output: bits&8 != 0, SharedMappings: bits&32 != 0, Getsockopt: bits&2 != 0, NoIOUring: bits&4 != 0}
+		sub := intercept.Subscription{Addressed: bits&1 != 0, Output: bits&8 != 0, SharedMappings: bits&32 != 0, Sockets: bits&64 != 0, Getsockopt: bits&2 != 0, NoIOUring: bits&4 != 0}
 		for _, p := range picks {
 			sub.Calls = append(sub.Calls, all[int(p)%len(all)])
 		}

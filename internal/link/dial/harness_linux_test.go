@@ -164,7 +164,7 @@ func newSystem(t testing.TB, mediated bool) *system {
 		spaces[svc.Name] = s.ns[svc.Name]
 	}
 	clock := vtime.Wall()
-	s.links = link.New(link.Config{Seed: 1, Clock: clock})
+	s.links = link.New(link.Config{Seed: 1, Clock: clock, Join: true})
 	var err error
 	s.d, err = New(Config{
 		Services: shop(), Namespaces: spaces, Links: s.links, Clock: clock,

@@ -164,13 +164,15 @@ func (d *Dialer) relay(c *call, client, server int) {
 		return
 	}
 	// Where it fails the relay has closed both, so the program sees the connection end.
-	_ = d.cfg.Links.Relay(flow, &clientConn{near, func() { d.table.dropFlow(cookie, flow) }}, far)
+	_ = d.cfg.Links.Relay(flow,
+		&clientConn{&relayed{TCPConn: near, space: c.home}, func() { d.table.dropFlow(cookie, flow) }},
+		&relayed{TCPConn: far, space: d.spaces[c.route.Server]})
 }
 
 // clientConn is the relay's end that leads to the program. When it is closed nothing is to be
 // known about the program's socket any more.
 type clientConn struct {
-	*net.TCPConn
+	*relayed
 	closed func()
 }
 

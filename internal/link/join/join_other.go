@@ -8,6 +8,9 @@ type Kernel struct{}
 // New fails.
 func New() (*Kernel, error) { return nil, ErrUnsupported }
 
+// Permitted is false.
+func Permitted() bool { return false }
+
 // Close does nothing.
 func (k *Kernel) Close() {}
 

@@ -73,6 +73,19 @@ func New() (*Kernel, error) {
 	return k, nil
 }
 
+// Permitted reports whether this process may make what New needs, on a kernel that has it.
+func Permitted() bool {
+	if supported() != nil {
+		return false
+	}
+	fd, err := createMap(mapAttr{unix.BPF_MAP_TYPE_SOCKMAP, 4, 4, 1, 0})
+	if err != nil {
+		return false
+	}
+	_ = unix.Close(fd)
+	return true
+}
+
 func supported() error {
 	switch runtime.GOARCH {
 	case "amd64", "arm64":
