@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -54,7 +55,13 @@ func Replay(ctx context.Context, l spec.Loader, path string, o ReplayOptions) (*
 	if err != nil {
 		return nil, err
 	}
-	source, clean, err := unpackSpec(b, o.SpecDir)
+	programs := o.SpecDir
+	if programs == "" {
+		programs = b.Manifest().Environment["spec_dir"]
+	} else if programs, err = filepath.Abs(programs); err != nil {
+		return nil, fmt.Errorf("squall: replay: %w", err)
+	}
+	source, clean, err := unpackSpec(b, programs)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +81,7 @@ func Replay(ctx context.Context, l spec.Loader, path string, o ReplayOptions) (*
 	}
 	p, err := makePlan(ctx, l, source, options)
 	if err != nil {
-		return nil, err
+		return nil, recordedSpec(err, path, programs, source)
 	}
 	got, err := execute(ctx, p, dir, options)
 	if err != nil {
@@ -94,6 +101,19 @@ func Replay(ctx context.Context, l spec.Loader, path string, o ReplayOptions) (*
 		out.Leaves = append(out.Leaves, r)
 	}
 	return out, nil
+}
+
+// recordedSpec names the bundle in what a loader says of a specification that is in it.
+func recordedSpec(err error, path, programs, source string) error {
+	var rendered interface{ Render(io.Writer) error }
+	if !errors.As(err, &rendered) {
+		return err
+	}
+	e := &RecordedSpecError{Bundle: filepath.Base(path), Dir: programs, err: err}
+	if unpacked := filepath.Dir(source); unpacked != programs {
+		e.unpacked = unpacked
+	}
+	return e
 }
 
 func compareLeaf(b, again *bundle.Reader, leaf bundle.Leaf) (ReplayedLeaf, error) {
@@ -153,9 +173,6 @@ func unpackSpec(b *bundle.Reader, dir string) (source string, clean func(), err 
 	files, err := b.SpecFiles()
 	if err != nil {
 		return "", nil, err
-	}
-	if dir == "" {
-		dir = b.Manifest().Environment["spec_dir"]
 	}
 	name := b.Manifest().Source
 	if dir != "" && unchanged(dir, files) {

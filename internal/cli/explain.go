@@ -25,6 +25,10 @@ func explain(w io.Writer, s style, err error) {
 	var r renderer
 	if errors.As(err, &r) {
 		_ = r.Render(w)
+		var recorded *squall.RecordedSpecError
+		if errors.As(err, &recorded) {
+			fmt.Fprintf(w, "  %s its programs are looked for in %s; if they are elsewhere, say --spec-dir=DIR\n", s.dim("mend:"), recorded.Dir)
+		}
 		return
 	}
 	if errors.Is(err, context.Canceled) {
