@@ -80,7 +80,9 @@ func (o *output) follow() {
 	if o.dropped > 0 {
 		o.sink(fmt.Appendf(nil, "\n[squall: %d bytes of %s's %s are left out here]\n", o.dropped, o.service, o.kind))
 	}
-	o.sink(o.end)
+	if len(o.end) > 0 {
+		o.sink(o.end)
+	}
 	if err == nil {
 		err = o.err
 	}
