@@ -2,8 +2,8 @@ package postgres_test
 
 import (
 	"context"
-	"slices"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 

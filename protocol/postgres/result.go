@@ -16,8 +16,8 @@ type result struct {
 	rows    []any
 	// size is that of the rows, and cut says that there were more than are kept.
 	size int
-	cut bool
-	tag string
+	cut  bool
+	tag  string
 	// described says that the statement under way has told its columns.
 	described bool
 }

@@ -158,7 +158,7 @@ func (c *conversation) command(p part) (*protocol.Message, error) {
 	case queued && (t.subscribes || aboutReplies(items)):
 		return nil, errors.New("redis: " + name + " in a transaction")
 	}
-	c.refuse(m, items, queued, !p.last)
+	c.refuse(m, items, queued, !p.last || len(p.bytes) > kept)
 	switch name {
 	case "MULTI":
 		c.wanted.multi = true
