@@ -294,6 +294,43 @@ func TestConnectDuplicated(t *testing.T) {
 	}
 }
 
+// What cannot be is left to the kernel, and leads nowhere.
+func TestConnectHopeless(t *testing.T) {
+	listening := func(fd int) error { return unix.Listen(fd, 1) }
+	only6 := func(fd int) error { return unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1) }
+	for _, tt := range []struct {
+		name   string
+		domain int
+		before func(fd int) error
+		addr   Addr
+		want   unix.Errno
+	}{
+		{"listening", unix.AF_INET, listening, Addr{familyINET, netip.MustParseAddrPort("127.77.0.2:5432")}, unix.EISCONN},
+		{"IPv6 only", unix.AF_INET6, only6, Addr{familyINET6, netip.MustParseAddrPort("[::ffff:127.77.0.2]:5432")}, unix.ENETUNREACH},
+		{"IPv6 address", unix.AF_INET, nil, Addr{familyINET6, netip.MustParseAddrPort("[::1]:5432")}, unix.EAFNOSUPPORT},
+		{"IPv4 address", unix.AF_INET6, nil, Addr{familyINET, netip.MustParseAddrPort("127.77.0.2:5432")}, unix.EINVAL},
+		{"IPv4 address, no listener", unix.AF_INET6, nil, Addr{familyINET, netip.MustParseAddrPort("127.77.0.3:99")}, unix.EINVAL},
+	} {
+		ways(t, func(t *testing.T, s *system, flags int) {
+			s.serve("db", "tcp", "[::]:5432")
+			p := s.program("api", tt.domain, flags)
+			if tt.before != nil {
+				if err := tt.before(p.fd); err != nil {
+					t.Fatal(err)
+				}
+			}
+			req := p.request("127.0.0.1:1")
+			req.Addr = tt.addr.Raw()
+			if res := s.d.Connect(req); !res.Native || s.last() != (Attempt{}) {
+				t.Errorf("%s: %+v, attempt %+v", tt.name, res, s.last())
+			}
+			if errno := connect(p.fd, sockaddr(tt.addr.Family, tt.addr.AddrPort)); errno != tt.want {
+				t.Errorf("%s: the kernel says %v, want %v", tt.name, errno, tt.want)
+			}
+		})
+	}
+}
+
 func TestDirectKeepsOptions(t *testing.T) {
 	s := newSystem(t, false)
 	s.serve("db", "tcp4", "127.0.0.1:5432")

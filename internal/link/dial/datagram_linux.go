@@ -64,7 +64,7 @@ func (d *Dialer) sender(c *call, flags int) (Result, bool) {
 	if c.socket.typ == unix.SOCK_STREAM && flags&unix.MSG_FASTOPEN != 0 {
 		return answer(unix.EOPNOTSUPP), true
 	}
-	if !c.udp() {
+	if !c.udp() || c.otherFamily() {
 		return native(), true
 	}
 	if c.home = d.homeOf(c); c.home == nil {
@@ -92,6 +92,11 @@ func (c *call) udp() bool {
 	return err == nil && proto == unix.IPPROTO_UDP
 }
 
+// otherFamily reports whether a datagram socket is given an address that it cannot go to, as the kernel tells.
+func (c *call) otherFamily() bool {
+	return c.addr.Family == familyINET6 && c.socket.domain == unix.AF_INET
+}
+
 func (d *Dialer) ownDatagram(c *call) func(int) bool {
 	return func(port int) bool {
 		v4, v6 := c.own.ns.Bound(port)
@@ -115,6 +120,9 @@ func (d *Dialer) pave(c *call) unix.Errno {
 // datagram decides the connect of a datagram socket, which sends nothing and so never fails for want
 // of a server.
 func (d *Dialer) datagram(c *call) Result {
+	if c.otherFamily() {
+		return native()
+	}
 	c.route = d.resolver.Resolve(c.Client, c.addr, true, d.ownDatagram(c))
 	switch c.route.Action {
 	case Link:

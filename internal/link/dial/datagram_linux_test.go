@@ -263,6 +263,30 @@ func TestDatagramConnectedAgain(t *testing.T) {
 	}
 }
 
+// An IPv6 address for an IPv4 socket is refused by the kernel, also where the socket was direct before.
+func TestDatagramOtherFamily(t *testing.T) {
+	for _, touched := range []bool{false, true} {
+		s := newSystem(t, touched)
+		s.packetProgram("db", unix.AF_INET6, "[::]:5432")
+		p := s.packetProgram("api", unix.AF_INET, "")
+		for _, to := range []string{"[::1]:5432", "[::1]:9999", "[::ffff:127.77.0.2]:5432"} {
+			for range 2 {
+				req := p.request("127.0.0.1:1")
+				req.Addr = Addr{familyINET6, netip.MustParseAddrPort(to)}.Raw()
+				if res := s.d.Connect(req); !res.Native {
+					t.Errorf("touched %v, %s: %+v", touched, to, res)
+				}
+				if errno := connect(p.fd, sockaddr(unix.AF_INET6, netip.MustParseAddrPort(to))); errno != unix.EAFNOSUPPORT {
+					t.Errorf("the kernel says %v", errno)
+				}
+				if errno := p.connect("127.77.0.2:5432"); errno != 0 {
+					t.Error(errno)
+				}
+			}
+		}
+	}
+}
+
 func TestDatagramFlowsMakeRoom(t *testing.T) {
 	s := newSystem(t, true)
 	server := s.packetProgram("db", unix.AF_INET, "0.0.0.0:5432")

@@ -186,6 +186,9 @@ func (d *Dialer) homeOf(c *call) *space {
 }
 
 func (d *Dialer) stream(c *call) Result {
+	if c.hopeless() {
+		return native()
+	}
 	if c.addr.Family != familyUnspec {
 		if res, ok := d.again(c); ok {
 			return res

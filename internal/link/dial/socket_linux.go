@@ -43,6 +43,26 @@ func examine(fd int) (facts, error) {
 
 func (s facts) bound() bool { return s.local.Port() != 0 }
 
+// hopeless reports whether a connect of a stream socket fails whatever there is, as the kernel itself tells best:
+// the socket listens, speaks another protocol than TCP, or cannot go to such an address.
+func (c *call) hopeless() bool {
+	option := func(level, name int) int {
+		v, _ := unix.GetsockoptInt(c.Socket, level, name)
+		return v
+	}
+	if proto := option(unix.SOL_SOCKET, unix.SO_PROTOCOL); proto != unix.IPPROTO_TCP && proto != unix.IPPROTO_MPTCP {
+		return true
+	}
+	if option(unix.SOL_SOCKET, unix.SO_ACCEPTCONN) != 0 {
+		return true
+	}
+	if c.addr.Family == familyUnspec {
+		return false
+	}
+	only6 := c.addr.AddrPort.Addr().Is4In6() && option(unix.IPPROTO_IPV6, unix.IPV6_V6ONLY) != 0
+	return only6 || c.addr.Family != c.socket.domain
+}
+
 func domainOf(fd int) int {
 	d, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN)
 	if err != nil {
