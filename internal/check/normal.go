@@ -21,12 +21,13 @@ import (
 // It is the happens-before graph of the mediated events, followed by the decisions:
 //
 //   - Mediated events are those of kind body, step_send, step_recv, choice, fault, syscall and link
-//     within the body; before the body, those that name a rule; and how each property was decided.
+//     within the body; before the body, those that name a rule; of kind message those that say that a rule
+//     acted, as what else passes may be anything; and how each property was decided.
 //     What programs print, their processes and notes are left out. So are a connection's close, whose
 //     moment is the programs' own, and connections made before the body, which depend on how often
 //     a program tries until its peer is up.
 //   - Each event belongs to a stream, in which order counts: the scenario's own acts; a rule's acts
-//     on one service; one direction of a connection; a property. Between streams only causes count
+//     on one service; one direction of a connection; the messages of a connection; a property. Between streams only causes count
 //     (Event.After), so that how concurrent streams interleave leaves no trace. Every event of the
 //     body comes after its begin and before its end.
 //   - Times, process ids, byte counts, answers' bodies, and numbers of events are left out.
@@ -106,6 +107,8 @@ func mediated(e event.Event, begun, ended bool) bool {
 		return true
 	case event.Fault:
 		return !ended || e.String("op") == "lifted"
+	case event.Message:
+		return !ended && e.String("op") == "fired"
 	case event.Syscall, event.Link:
 		if ended || e.String("op") == "close" {
 			return false
@@ -211,6 +214,8 @@ func streamOf(e event.Event) string {
 		return "syscall/" + e.Service + "/" + e.String("rule")
 	case event.Link:
 		return strings.TrimSuffix("link/"+e.String("flow")+"/"+e.String("direction"), "/")
+	case event.Message:
+		return "message/" + e.String("flow")
 	case event.Fault:
 		if e.String("op") == "fired" {
 			return "fault/" + e.Service + "/" + e.String("rule")
@@ -239,6 +244,8 @@ func textOf(e event.Event) string {
 		keep = []string{"name", "path", "on", "decision", "errno"}
 	case event.Link:
 		keep = []string{"op", "client", "server", "interface", "direct", "errno", "rule"}
+	case event.Message:
+		keep = []string{"client", "server", "interface", "rule", "verb"}
 	case event.Property:
 		keep = []string{"result"}
 	}

@@ -90,6 +90,12 @@ func (s *surveyor) leaf(events []event.Event) {
 			if actedOn(e) || e.String("rule") != "" {
 				faulted[key] = true
 			}
+		case event.Message:
+			if actedOn(e) {
+				key := linkKey{e.String("client"), e.String("server") + "." + e.String("interface")}
+				s.link(key.from, key.to)
+				faulted[key] = true
+			}
 		case event.StepSend:
 			key := linkKey{event.Driver, e.String("target")}
 			s.link(key.from, key.to).Connections++

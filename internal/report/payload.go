@@ -158,6 +158,8 @@ func actedOn(e event.Event) bool {
 		return d == "deny" || d == "delay"
 	case event.Link:
 		return linkWeight(e, e.String("rule") != "") >= 80
+	case event.Message:
+		return e.String("op") == "fired"
 	}
 	return false
 }

@@ -68,6 +68,11 @@ func weight(e event.Event) int {
 		}
 	case event.Link:
 		return linkWeight(e, ruled)
+	case event.Message:
+		if actedOn(e) {
+			return 88
+		}
+		return 3
 	case event.Lifecycle:
 		if expected, _ := e.Fields["expected"].(bool); e.String("phase") == "exited" && !expected {
 			return 80
@@ -197,6 +202,8 @@ func Describe(e event.Event) (verb, what string) {
 			what += "." + i
 		}
 		return f("op"), join(what, f("errno"), aside(e))
+	case event.Message:
+		return messageText(e)
 	case event.Stdout, event.Stderr:
 		return string(e.Kind), f("line")
 	case event.Fault:
