@@ -132,6 +132,71 @@ func TestManyEndingsLeaveNothing(t *testing.T) {
 	}
 }
 
+// Whatever socket a program has and whatever it passes for an address, the supervisor goes on.
+func TestAnySocketAndAddress(t *testing.T) {
+	for _, mediated := range []bool{false, true} {
+		s := newSystem(t, mediated)
+		s.capricious("db", "tcp", "[::]:5432")
+		s.packetProgram("db", unix.AF_INET6, "[::]:5432")
+		r := rand.New(rand.NewPCG(1, 2))
+		for range 300 {
+			domain := []int{unix.AF_INET, unix.AF_INET6, unix.AF_UNIX}[r.IntN(3)]
+			typ := []int{unix.SOCK_STREAM, unix.SOCK_DGRAM}[r.IntN(2)]
+			fd, err := s.ns["api"].Socket(domain, typ|unix.SOCK_NONBLOCK, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := &program{s: s, service: "api", fd: fd, domain: domain}
+			for range 4 {
+				p.stumble(r)
+			}
+			p.close()
+		}
+	}
+}
+
+// stumble does one thing to a socket that need not make sense.
+func (p *program) stumble(r *rand.Rand) {
+	raw := Addr{
+		Family:   []int{familyINET, familyINET6}[r.IntN(2)],
+		AddrPort: netip.AddrPortFrom([]netip.Addr{loopback4(), loopback6(), ServiceAddr(2), netip.IPv6Unspecified(), netip.IPv4Unspecified(), netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("::ffff:127.77.0.2")}[r.IntN(7)], []uint16{5432, 99, 0}[r.IntN(3)]),
+	}
+	if raw.Family == familyINET && !raw.AddrPort.Addr().Unmap().Is4() {
+		raw.Family = familyINET6
+	}
+	addr := raw.Raw()
+	switch r.IntN(6) {
+	case 0:
+		addr[0], addr[1] = byte(r.IntN(12)), 0
+	case 1:
+		addr = addr[:r.IntN(len(addr))]
+	}
+	dup := p.dup()
+	defer unix.Close(dup)
+	switch r.IntN(6) {
+	case 0:
+		p.s.d.Send(Datagram{Client: "api", Socket: p.dup(), Addr: addr, Flags: []int{0, unix.MSG_FASTOPEN}[r.IntN(2)]})
+	case 1:
+		p.s.d.Bind(dup)
+		_ = unix.Bind(p.fd, sockaddr(p.domain, netip.AddrPortFrom(loopback(p.domain == unix.AF_INET6), 0)))
+	case 2:
+		_ = disconnect(p.fd)
+		_ = unix.Listen(p.fd, 1)
+	default:
+		res := p.s.d.Connect(Request{Client: "api", Socket: p.dup(), Addr: addr})
+		if res.Install >= 0 {
+			_ = unix.Dup3(res.Install, p.fd, unix.O_CLOEXEC)
+			unix.Close(res.Install)
+		}
+		if res.Later != nil {
+			p.s.t.Error("a non-blocking socket has to wait")
+		}
+	}
+	for _, ask := range []func(int) Answer{p.s.d.PeerName, p.s.d.SocketName, p.s.d.SocketError} {
+		ask(dup)
+	}
+}
+
 // reign installs and lifts rules.
 func (s *system) reign(stop chan struct{}) {
 	effects := []fault.LinkEffect{
