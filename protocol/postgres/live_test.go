@@ -26,120 +26,135 @@ func fault(code string) message.Action {
 func messages(t *testing.T, port int) {
 	p := newProxy(t, port)
 	direct := postgres.Protocol{}.Client(to(port), spec.Target{})
-	connected := func(t *testing.T) protocol.Client {
-		do(t, direct, query("TRUNCATE t"))
-		p.rule(t, "none of these", message.Action{})
-		c := postgres.Protocol{}.Client(to(p.port), spec.Target{})
-		t.Cleanup(func() { _ = c.Close() })
-		if r := do(t, c, spec.Operation{Method: "connect"}); !r.OK {
-			t.Fatal(r.Error)
-		}
-		return c
+	for _, tc := range []struct {
+		name string
+		run  func(t *testing.T, p *proxy, c, direct protocol.Client)
+	}{
+		{"an error outside a transaction", hasAnErrorOutsideATransaction},
+		{"an error in a transaction", hasAnErrorInATransaction},
+		{"an error after a savepoint", hasAnErrorAfterASavepoint},
+		{"a commit that fails", hasACommitThatFails},
+		{"duplicate", hasDuplicate},
+		{"response", hasResponse},
+		{"hold and drop", hasHoldAndDrop},
+		{"large answers and queries", hasLargeAnswersAndQueries},
+		{"what an answer tells", hasWhatAnAnswerTells},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			do(t, direct, query("TRUNCATE t"))
+			p.rule(t, "none of these", message.Action{})
+			c := postgres.Protocol{}.Client(to(p.port), spec.Target{})
+			t.Cleanup(func() { _ = c.Close() })
+			if r := do(t, c, spec.Operation{Method: "connect"}); !r.OK {
+				t.Fatal(r.Error)
+			}
+			tc.run(t, p, c, direct)
+		})
 	}
-	t.Run("an error outside a transaction", func(t *testing.T) {
-		c := connected(t)
-		p.rule(t, "insert into t *", fault("53100"))
-		fails(t, c, "INSERT INTO t VALUES (1)", "53100")
-		ok(t, c, "SELECT count(*) FROM t", `[{"count":0}]`)
-		p.acted(t, 1)
-	})
-	t.Run("an error in a transaction", func(t *testing.T) {
-		c := connected(t)
-		p.rule(t, "insert into t values (2)", fault("40001"))
-		ok(t, c, "BEGIN", "BEGIN")
-		ok(t, c, "INSERT INTO t VALUES (1)", "INSERT 0 1")
-		fails(t, c, "INSERT INTO t VALUES (2)", "40001")
-		fails(t, c, "INSERT INTO t VALUES (3)", "25P02")
-		fails(t, c, "SELECT 1", "25P02")
-		ok(t, c, "COMMIT", "ROLLBACK")
-		ok(t, c, "SELECT count(*) FROM t", `[{"count":0}]`)
-		p.acted(t, 1)
-	})
-	t.Run("an error after a savepoint", func(t *testing.T) {
-		c := connected(t)
-		p.rule(t, "*values (2)", fault("40001"))
-		ok(t, c, "BEGIN; INSERT INTO t VALUES (1); SAVEPOINT s", "SAVEPOINT")
-		fails(t, c, "INSERT INTO t VALUES (2)", "40001")
-		ok(t, c, "ROLLBACK TO s", "ROLLBACK")
-		ok(t, c, "INSERT INTO t VALUES (3)", "INSERT 0 1")
-		ok(t, c, "COMMIT", "COMMIT")
-		ok(t, c, "SELECT string_agg(id::text, ',' ORDER BY id) s FROM t", `[{"s":"1,3"}]`)
-		p.acted(t, 1)
-	})
-	t.Run("a commit that fails", func(t *testing.T) {
-		c := connected(t)
-		p.rule(t, "commit", fault("40001"))
-		ok(t, c, "BEGIN", "BEGIN")
-		ok(t, c, "INSERT INTO t VALUES (1)", "INSERT 0 1")
-		fails(t, c, "COMMIT", "40001")
-		// No transaction is open any more, and what was in it is undone.
-		ok(t, c, "INSERT INTO t VALUES (2)", "INSERT 0 1")
-		ok(t, direct, "SELECT string_agg(id::text, ',' ORDER BY id) s FROM t", `[{"s":"2"}]`)
-		p.acted(t, 1)
-	})
-	t.Run("duplicate", func(t *testing.T) {
-		c := connected(t)
-		p.rule(t, "update *", message.Action{Verb: protocol.Duplicate})
-		ok(t, c, "INSERT INTO t VALUES (1)", "INSERT 0 1")
-		ok(t, c, "UPDATE t SET id = id + 1 RETURNING id", `[{"id":2}]`)
-		ok(t, c, "SELECT id FROM t", `[{"id":3}]`)
-		p.acted(t, 1)
-	})
-	t.Run("response", func(t *testing.T) {
-		c := connected(t)
-		p.rule(t, "*t*", message.Action{Verb: protocol.Respond, Answer: protocol.Answer{Text: "UPDATE 7"}})
-		if r := do(t, c, spec.Operation{Method: "exec", Args: map[string]any{"sql": "UPDATE t SET id = 1"}}); r.Fields["affected"] != int64(7) {
-			t.Errorf("%+v", r)
+}
+
+func hasAnErrorOutsideATransaction(t *testing.T, p *proxy, c, _ protocol.Client) {
+	p.rule(t, "insert into t *", fault("53100"))
+	fails(t, c, "INSERT INTO t VALUES (1)", "53100")
+	ok(t, c, "SELECT count(*) FROM t", `[{"count":0}]`)
+	p.acted(t, 1)
+}
+
+func hasAnErrorInATransaction(t *testing.T, p *proxy, c, _ protocol.Client) {
+	p.rule(t, "insert into t values (2)", fault("40001"))
+	ok(t, c, "BEGIN", "BEGIN")
+	ok(t, c, "INSERT INTO t VALUES (1)", "INSERT 0 1")
+	fails(t, c, "INSERT INTO t VALUES (2)", "40001")
+	fails(t, c, "INSERT INTO t VALUES (3)", "25P02")
+	fails(t, c, "SELECT 1", "25P02")
+	ok(t, c, "COMMIT", "ROLLBACK")
+	ok(t, c, "SELECT count(*) FROM t", `[{"count":0}]`)
+	p.acted(t, 1)
+}
+
+func hasAnErrorAfterASavepoint(t *testing.T, p *proxy, c, _ protocol.Client) {
+	p.rule(t, "*values (2)", fault("40001"))
+	ok(t, c, "BEGIN; INSERT INTO t VALUES (1); SAVEPOINT s", "SAVEPOINT")
+	fails(t, c, "INSERT INTO t VALUES (2)", "40001")
+	ok(t, c, "ROLLBACK TO s", "ROLLBACK")
+	ok(t, c, "INSERT INTO t VALUES (3)", "INSERT 0 1")
+	ok(t, c, "COMMIT", "COMMIT")
+	ok(t, c, "SELECT string_agg(id::text, ',' ORDER BY id) s FROM t", `[{"s":"1,3"}]`)
+	p.acted(t, 1)
+}
+
+func hasACommitThatFails(t *testing.T, p *proxy, c, direct protocol.Client) {
+	p.rule(t, "commit", fault("40001"))
+	ok(t, c, "BEGIN", "BEGIN")
+	ok(t, c, "INSERT INTO t VALUES (1)", "INSERT 0 1")
+	fails(t, c, "COMMIT", "40001")
+	// No transaction is open any more, and what was in it is undone.
+	ok(t, c, "INSERT INTO t VALUES (2)", "INSERT 0 1")
+	ok(t, direct, "SELECT string_agg(id::text, ',' ORDER BY id) s FROM t", `[{"s":"2"}]`)
+	p.acted(t, 1)
+}
+
+func hasDuplicate(t *testing.T, p *proxy, c, _ protocol.Client) {
+	p.rule(t, "update *", message.Action{Verb: protocol.Duplicate})
+	ok(t, c, "INSERT INTO t VALUES (1)", "INSERT 0 1")
+	ok(t, c, "UPDATE t SET id = id + 1 RETURNING id", `[{"id":2}]`)
+	ok(t, c, "SELECT id FROM t", `[{"id":3}]`)
+	p.acted(t, 1)
+}
+
+func hasResponse(t *testing.T, p *proxy, c, _ protocol.Client) {
+	p.rule(t, "*t*", message.Action{Verb: protocol.Respond, Answer: protocol.Answer{Text: "UPDATE 7"}})
+	if r := do(t, c, spec.Operation{Method: "exec", Args: map[string]any{"sql": "UPDATE t SET id = 1"}}); r.Fields["affected"] != int64(7) {
+		t.Errorf("%+v", r)
+	}
+	p.acted(t, 1)
+	// An answer with rows cannot be made up: the rule fails, and the query passes.
+	ok(t, c, "SELECT count(*) FROM t", `[{"count":0}]`)
+	if got := p.told(message.Failed); len(got) != 1 || !strings.Contains(got[0].Err.Error(), "returns no rows") {
+		t.Errorf("%v", got)
+	}
+}
+
+func hasHoldAndDrop(t *testing.T, p *proxy, c, direct protocol.Client) {
+	until := make(chan struct{})
+	p.rule(t, "insert *", message.Action{Verb: protocol.Hold, Until: until})
+	go func() {
+		for len(p.told(message.Acted)) == 0 {
+			time.Sleep(time.Millisecond)
 		}
-		p.acted(t, 1)
-		// An answer with rows cannot be made up: the rule fails, and the query passes.
-		ok(t, c, "SELECT count(*) FROM t", `[{"count":0}]`)
-		if got := p.told(message.Failed); len(got) != 1 || !strings.Contains(got[0].Err.Error(), "returns no rows") {
-			t.Errorf("%v", got)
+		r, err := direct.Do(context.Background(), query("INSERT INTO t VALUES (2)"))
+		if err != nil || !r.OK {
+			t.Errorf("%v %v", r.Error, err)
 		}
-	})
-	t.Run("hold and drop", func(t *testing.T) {
-		c := connected(t)
-		until := make(chan struct{})
-		p.rule(t, "insert *", message.Action{Verb: protocol.Hold, Until: until})
-		go func() {
-			for len(p.told(message.Acted)) == 0 {
-				time.Sleep(time.Millisecond)
-			}
-			r, err := direct.Do(context.Background(), query("INSERT INTO t VALUES (2)"))
-			if err != nil || !r.OK {
-				t.Errorf("%v %v", r.Error, err)
-			}
-			close(until)
-		}()
-		fails(t, c, "INSERT INTO t VALUES (2)", "23505")
-		p.rule(t, "insert *", message.Action{Verb: protocol.Drop, How: message.Close})
-		if r := do(t, c, query("INSERT INTO t VALUES (3)")); r.Error != "connection closed" {
-			t.Errorf("%+v", r)
-		}
-		ok(t, direct, "SELECT count(*) FROM t", `[{"count":1}]`)
-		p.acted(t, 1)
-	})
-	t.Run("large answers and queries", func(t *testing.T) {
-		c := connected(t)
-		p.rule(t, "select length *", fault("53200"))
-		long := strings.Repeat("x", 3<<20)
-		fails(t, c, "SELECT length ( '"+long+"')", "53200")
-		ok(t, c, "SELECT 1, length ( '"+long+"')", `"length":3145728`)
-		r := do(t, c, query("SELECT repeat('x', 5000000) r"))
-		if rows, _ := r.Fields["rows"].([]any); !r.OK || len(rows) != 0 || r.Fields["truncated"] != true {
-			t.Errorf("%v %v", r.Error, r.Fields)
-		}
-		ok(t, c, "SELECT 2 two", `[{"two":2}]`)
-		p.acted(t, 1)
-	})
-	t.Run("what an answer tells", func(t *testing.T) {
-		c := connected(t)
-		fails(t, c, "SELECT 1; SELECT 1/0", "22012")
-		if answers := p.told(message.Answered); len(answers) != 1 || answers[0].Answer.Fields["code"] != "22012" || answers[0].Answer.Fields["status"] != "I" {
-			t.Errorf("%+v", answers)
-		}
-	})
+		close(until)
+	}()
+	fails(t, c, "INSERT INTO t VALUES (2)", "23505")
+	p.rule(t, "insert *", message.Action{Verb: protocol.Drop, How: message.Close})
+	if r := do(t, c, query("INSERT INTO t VALUES (3)")); r.Error != "connection closed" {
+		t.Errorf("%+v", r)
+	}
+	ok(t, direct, "SELECT count(*) FROM t", `[{"count":1}]`)
+	p.acted(t, 1)
+}
+
+func hasLargeAnswersAndQueries(t *testing.T, p *proxy, c, _ protocol.Client) {
+	p.rule(t, "select length *", fault("53200"))
+	long := strings.Repeat("x", 3<<20)
+	fails(t, c, "SELECT length ( '"+long+"')", "53200")
+	ok(t, c, "SELECT 1, length ( '"+long+"')", `"length":3145728`)
+	r := do(t, c, query("SELECT repeat('x', 5000000) r"))
+	if rows, _ := r.Fields["rows"].([]any); !r.OK || len(rows) != 0 || r.Fields["truncated"] != true {
+		t.Errorf("%v %v", r.Error, r.Fields)
+	}
+	ok(t, c, "SELECT 2 two", `[{"two":2}]`)
+	p.acted(t, 1)
+}
+
+func hasWhatAnAnswerTells(t *testing.T, p *proxy, c, _ protocol.Client) {
+	fails(t, c, "SELECT 1; SELECT 1/0", "22012")
+	if answers := p.told(message.Answered); len(answers) != 1 || answers[0].Answer.Fields["code"] != "22012" || answers[0].Answer.Fields["status"] != "I" {
+		t.Errorf("%+v", answers)
+	}
 }
 
 // clients has a real driver, which uses the extended protocol, meet errors before a real server.

@@ -96,6 +96,9 @@ func (f *frames) add(b []byte, m *protocol.Message, last bool) {
 func (c *conversation) Requests(p []byte) ([]protocol.Frame, error) {
 	c.up.feed(p)
 	var out frames
+	if c.broken == nil && c.starting && protocol.Encrypted(c.up.buf) {
+		c.broken = protocol.ErrEncrypted
+	}
 	for c.broken == nil {
 		pc, ok, err := c.up.next(c.starting)
 		if err == nil && !ok {

@@ -22,7 +22,7 @@ func (c *conversation) encryption(out *frames) (found bool, err error) {
 	case 'N':
 		return true, nil
 	case 'S', 'G':
-		return true, errors.New("postgres: the connection is encrypted")
+		return true, protocol.ErrEncrypted
 	}
 	return true, errors.New("postgres: the server does not know a request for encryption")
 }
