@@ -204,6 +204,21 @@ func TestRelayPassesResetAsReset(t *testing.T) {
 	}
 }
 
+// A relay does not keep urgent data apart, but it keeps it.
+func TestRelayPassesUrgentData(t *testing.T) {
+	b := newBench(t)
+	for _, ends := range [][2]*net.TCPConn{{b.client, b.server}, {b.server, b.client}} {
+		say(t, ends[0], ends[1], "before")
+		control(ends[0], func(fd int) {
+			if err := unix.Sendto(fd, []byte("urgent"), unix.MSG_OOB, nil); err != nil {
+				t.Error(err)
+			}
+		})
+		ends[0].Write([]byte(" after"))
+		hear(t, ends[1], "urgent after")
+	}
+}
+
 func TestResetRuleResetsBothEnds(t *testing.T) {
 	b := newBench(t)
 	say(t, b.client, b.server, "x")

@@ -20,12 +20,13 @@ func control(c Conn, do func(fd int)) {
 	}
 }
 
-// tune prepares a relay's socket: no delay of small writes, and no keepalive of our own, which would
-// show in the programs' connections.
+// tune prepares a relay's socket: no delay of small writes; no keepalive of our own, which would
+// show in the programs' connections; and urgent data where it stands among the rest, as it would be lost else.
 func tune(c Conn) {
 	control(c, func(fd int) {
 		_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_KEEPALIVE, 0)
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_OOBINLINE, 1)
 	})
 }
 
