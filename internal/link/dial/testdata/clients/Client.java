@@ -44,7 +44,9 @@ public class Client {
     static void withSocket(String host, int port, int limit) throws Exception {
         try (Socket s = new Socket()) {
             s.setTcpNoDelay(true);
-            s.connect(new InetSocketAddress(host, port), limit);
+            InetSocketAddress to = new InetSocketAddress(host, port);
+            began = System.nanoTime();
+            s.connect(to, limit);
             connected(s.getRemoteSocketAddress());
             s.setSoTimeout(limit);
             s.getOutputStream().write(REQUEST);
@@ -59,7 +61,10 @@ public class Client {
         try (Selector selector = Selector.open(); SocketChannel ch = SocketChannel.open()) {
             ch.configureBlocking(false);
             SelectionKey key = ch.register(selector, 0);
-            if (!ch.connect(new InetSocketAddress(host, port))) {
+            InetSocketAddress to = new InetSocketAddress(host, port);
+            selector.selectNow();
+            began = System.nanoTime();
+            if (!ch.connect(to)) {
                 key.interestOps(SelectionKey.OP_CONNECT);
                 await(selector, limit);
                 ch.finishConnect();
