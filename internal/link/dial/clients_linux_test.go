@@ -289,6 +289,23 @@ func TestClientsDirect(t *testing.T) {
 	}
 }
 
+// A program that has its socket under two numbers can use both.
+func TestClientsDuplicated(t *testing.T) {
+	python := installed(t, "/usr/bin/python3")
+	s := newSystem(t, false)
+	s.serveHTTP(nil)
+	stdout, stderr := s.run("api", python, "-I", "-c", `
+import os, socket
+s = socket.socket()
+other = os.dup(s.fileno())
+s.connect(("127.77.0.2", 5432))
+os.write(other, b"GET / HTTP/1.0\r\n\r\n")
+print(s.recv(8).decode())`)
+	if stdout != "HTTP/1.0\n" || s.last().Direct {
+		t.Errorf("%q, %q, attempt %+v", stdout, stderr, s.last())
+	}
+}
+
 // Redis accepts commands from loopback only as long as it has no password, so this also says what the
 // server sees. redis-cli connects twice on one socket.
 func TestRedis(t *testing.T) {
