@@ -44,6 +44,8 @@
 // A half_open withholds both ways but filters C alone: for the client the server
 // is gone without a word, while the server's side of the connection looks idle.
 //
+// Urgent data (MSG_OOB) goes through a relay at its place among the rest, and is not urgent any more.
+//
 // # When limits, and what counts as fired
 //
 // On streams the limits of fault.When decide once per connection, when it is opened or,

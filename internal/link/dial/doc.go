@@ -5,7 +5,8 @@
 // Dialer carries that out on a duplicate of the program's own socket:
 //
 //   - direct: a socket made in the server's network namespace and connected there
-//     takes the place of the program's; no relay exists.
+//     takes the place of the program's; no relay exists. Where that would not do, since the program's is
+//     in an epoll set or has two descriptors, the link is mediated.
 //   - mediated: the peer is dialed in the server's namespace, then the duplicate is
 //     connected to a relay listener in its own namespace, from the same address and
 //     port, so that both programs agree on who talks to whom.
