@@ -109,12 +109,17 @@ func (c *conversation) Requests(p []byte) ([]protocol.Frame, error) {
 		}
 		c.broken = err
 	}
+	c.release(&out)
+	out.add(c.up.take(len(c.up.buf)), nil, false)
+	return out, c.broken
+}
+
+// release lets go what was kept of a batch that will not be understood.
+func (c *conversation) release(out *frames) {
 	if b := c.batch; b != nil {
 		c.batch = nil
 		out.add(b.buf, nil, false)
 	}
-	out.add(c.up.take(len(c.up.buf)), nil, false)
-	return out, c.broken
 }
 
 // Responses cuts what the server sent.

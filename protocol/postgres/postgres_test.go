@@ -219,6 +219,7 @@ func dialogues() []protocoltest.Dialogue {
 			Turns: []string{said(&simple{String: long}, &parse{Query: "a"}, &bind{Parameters: [][]byte{[]byte(long)}}, &execute{}, sync), answered(&pgproto3.DataRow{Values: [][]byte{[]byte(long)}}, tag("SELECT 1"), now('I'), &pgproto3.ParseComplete{}, now('I'))},
 			Want:  []string{"query=" + long[:60] + " ruled !duplicate", "query=a ruled !duplicate", "|", "status=I tag=SELECT 1", "status=I"},
 		},
+		{Name: "an unknown message in a batch", Turns: []string{said(&bind{}) + "!\x00\x00\x00\x04"}, Err: "unknown type"},
 		{Name: "an unknown message", Turns: []string{"!\x00\x00\x00\x04"}, Err: "unknown type"},
 		{Name: "a length that is none", Turns: []string{"Q\x00\x00\x00\x03"}, Err: "length 3"},
 	}

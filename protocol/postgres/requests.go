@@ -30,6 +30,7 @@ func (c *conversation) request(out *frames, p piece) error {
 		// The end, the data of a COPY, and passwords.
 		return c.alone(out, p, &protocol.Message{Silent: true, Private: &request{}})
 	}
+	c.release(out)
 	out.add(p.bytes, nil, false)
 	return fmt.Errorf("postgres: a request of the unknown type %q", p.kind)
 }

@@ -70,7 +70,7 @@ func (s *splitter) next(startup bool) (p piece, ok bool, err error) {
 	if !startup {
 		s.kind = s.buf[0]
 	}
-	if n < 4 || n > 1<<30 || (startup && (n < 8 || n > maxStartup)) {
+	if n < 4 || n > 1<<30 || (startup && (n < 8 || n > maxStartup)) || (!startup && s.kind == 0) {
 		return piece{}, false, fmt.Errorf("postgres: a message of type %q and length %d", s.kind, n)
 	}
 	total := header + int(n)

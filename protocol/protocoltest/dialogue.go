@@ -137,25 +137,26 @@ type ear struct {
 	// heard are messages in the order in which they began; nil stands for what is none.
 	heard []*protocol.Message
 	sizes []int
+	place map[*protocol.Message]int
 	ended map[*protocol.Message]bool
 }
 
 func (e *ear) hear(frames []protocol.Frame, forwarded func(*protocol.Message)) {
 	if e.ended == nil {
-		e.ended = map[*protocol.Message]bool{}
+		e.ended, e.place = map[*protocol.Message]bool{}, map[*protocol.Message]int{}
 	}
 	for _, f := range frames {
 		e.text.Write(f.Bytes)
-		at := slices.Index(e.heard, f.Message)
+		at, known := e.place[f.Message]
 		if f.Message == nil {
 			// Neighbours are one.
-			if at = len(e.heard) - 1; at >= 0 && e.heard[at] != nil {
-				at = -1
-			}
+			at = len(e.heard) - 1
+			known = at >= 0 && e.heard[at] == nil
 		}
-		if at < 0 {
+		if !known {
 			e.heard, e.sizes = append(e.heard, f.Message), append(e.sizes, 0)
 			at = len(e.heard) - 1
+			e.place[f.Message] = at
 			if f.Message != nil && forwarded != nil {
 				forwarded(f.Message)
 			}
