@@ -287,7 +287,7 @@ func replayArgs(o Options) []string {
 // that works there is no PASS.
 type collector struct {
 	r         *runner
-	baselines map[string]verdict.Verdict
+	baselines map[string]bundle.Leaf
 	waiting   map[string][]finished
 	decided   int
 	failed    bool
@@ -295,7 +295,7 @@ type collector struct {
 }
 
 func newCollector(r *runner) *collector {
-	return &collector{r: r, baselines: map[string]verdict.Verdict{}, waiting: map[string][]finished{}}
+	return &collector{r: r, baselines: map[string]bundle.Leaf{}, waiting: map[string][]finished{}}
 }
 
 func (c *collector) add(f finished) {
@@ -308,7 +308,7 @@ func (c *collector) add(f finished) {
 		return
 	}
 	if pl.Assumption == plan.Baseline {
-		c.baselines[pl.Scenario] = f.done.Leaf.Verdict
+		c.baselines[pl.Scenario] = f.done.Leaf
 		c.put(f)
 		for _, waiting := range c.waiting[pl.Scenario] {
 			c.put(waiting)
@@ -325,8 +325,12 @@ func (c *collector) add(f finished) {
 
 func (c *collector) put(f finished) {
 	leaf := f.done.Leaf
-	if leaf.Assumption != plan.Baseline {
-		leaf.Verdict = check.WithBaseline(leaf.Verdict, c.baselines[leaf.Scenario], leaf.Scenario)
+	if leaf.Assumption == plan.Baseline {
+		leaf.Verdict = check.WithControls(leaf.Verdict, leaf.Controls, nil)
+	} else {
+		baseline := c.baselines[leaf.Scenario]
+		leaf.Verdict = check.WithBaseline(leaf.Verdict, baseline.Verdict, leaf.Scenario)
+		leaf.Verdict = check.WithControls(leaf.Verdict, leaf.Controls, &baseline)
 	}
 	if err := f.writer.Close(leaf, f.done.Decisions); err != nil {
 		if c.err == nil {

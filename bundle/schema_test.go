@@ -27,7 +27,7 @@ const schemaDir = "../docs/reference/schema"
 // schemas makes the published JSON schemas from the Go types and their comments.
 func schemas(t *testing.T) map[string]map[string]any {
 	t.Helper()
-	docs := comments(t, "types.go", "diff.go", "../verdict/verdict.go", "../verdict/codes.go", "../event/event.go")
+	docs := comments(t, "types.go", "diff.go", "../verdict/verdict.go", "../verdict/codes.go", "../event/event.go", "../property/like.go")
 	out := map[string]map[string]any{}
 	for name, v := range map[string]any{
 		"manifest": Manifest{}, "plan": Plan{}, "verdicts": Verdicts{}, "replay": Replay{}, "event": event.Event{}, "diff": Difference{},
@@ -130,6 +130,8 @@ func (g *generator) schema(t reflect.Type) map[string]any {
 		return map[string]any{"type": "object", "additionalProperties": g.schema(t.Elem())}
 	case reflect.Interface:
 		return map[string]any{}
+	case reflect.Pointer:
+		return g.schema(t.Elem())
 	case reflect.Struct:
 		if _, ok := g.defs[t.Name()]; !ok {
 			g.defs[t.Name()] = nil

@@ -12,9 +12,8 @@ type Monitor struct {
 	Name string
 	// On chooses the events; nil means every one.
 	On func(event.Event) (bool, error)
-	// Near tells of an event whether it has what On looks at, whatever the values: a matcher's type, service
-	// and fields. nil means that this is not known.
-	Near func(event.Event) bool
+	// Like chooses the events that have what On looks at; nil means that this is not known.
+	Like *Like
 	// Init is the state before the first event.
 	Init any
 	// Step sees the trace so far, whose last event is the current one, and returns the next state.

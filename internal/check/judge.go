@@ -17,8 +17,8 @@ import (
 // Input is everything that a leaf is judged by.
 type Input struct {
 	Ending Ending
-	// Expected tells that an expectation ran; Expect is what it returned. It runs only on a body that
-	// returned.
+	// Expected tells that an expectation ran that can fail; Expect is what it returned. It runs only on a
+	// body that returned.
 	Expected bool
 	Expect   error
 	// Asserted tells that the body made an assertion.
@@ -65,11 +65,16 @@ func Judge(in Input) verdict.Verdict {
 			reasons = append(reasons, r)
 		}
 	}
-	if !in.Expected && !in.Asserted && len(in.Records) == 0 && len(reasons) == 0 {
+	if !in.Expected && !in.Asserted && !judges(in.Records) && len(reasons) == 0 {
 		row, _ := verdict.Lookup(verdict.NoAssertions)
 		warnings = append(warnings, verdict.Reason{Code: row.Code, Detail: row.Sentence})
 	}
 	return assemble(reasons, warnings)
+}
+
+// judges reports whether there is a property that could have been violated.
+func judges(records []bundle.PropertyRecord) bool {
+	return slices.ContainsFunc(records, func(r bundle.PropertyRecord) bool { return r.Kind != string(property.Until) })
 }
 
 // WithBaseline adds to a leaf's verdict what became of the same scenario without any fault. A PASS

@@ -53,7 +53,9 @@ type Leaf struct {
 	Expect     spec.Expect
 	Monitors   []*property.Monitor
 	Temporal   []*property.Temporal
-	Seed       seed.Seed
+	// Elsewhere are, of a baseline, the monitors that hold in other leaves of the scenario only.
+	Elsewhere []*property.Monitor
+	Seed      seed.Seed
 }
 
 // AssumptionName returns the assumption's name, or Baseline.
@@ -147,6 +149,7 @@ func all(s *spec.Suite, root seed.Seed) []*Leaf {
 				leaf.Expect = both(leaf.Expect, cellExpect(m, key, sc))
 			}
 		}
+		base.Elsewhere = onlyElsewhere(row)
 		leaves = append(leaves, row...)
 	}
 	return leaves

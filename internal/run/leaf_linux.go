@@ -49,8 +49,10 @@ type judge struct {
 	seen int64
 	// decided is set once a property is violated.
 	decided error
-	// asserted tells that the body has made an assertion.
-	asserted atomic.Bool
+	// asserted tells that the body has made an assertion, unjudged that an expectation could not fail.
+	asserted, unjudged atomic.Bool
+	// watched are assertions that hold where nothing happens, by name and position.
+	watched map[string]bundle.Control
 }
 
 // system is what the services of a leaf share.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/squallhq/squall/bundle"
 	"github.com/squallhq/squall/event"
 	"github.com/squallhq/squall/internal/vtime"
 	"github.com/squallhq/squall/property"
@@ -21,6 +22,7 @@ type view struct {
 	// asserted notes an assertion, add takes a property in mid-run.
 	asserted func()
 	add      func(*property.Temporal) error
+	judge    *judge
 	baton    *baton
 }
 
@@ -31,6 +33,17 @@ func (v view) All() []event.Event {
 
 // Asserted tells that the body has made an assertion of its own.
 func (v view) Asserted() { v.asserted() }
+
+// Unjudged tells that an expectation was asked that cannot fail.
+func (v view) Unjudged() { v.judge.unjudged.Store(true) }
+
+// Watched tells of an assertion that holds where nothing happens what it looks at.
+func (v view) Watched(name, position string, like property.Like) {
+	if v.judge.watched == nil {
+		v.judge.watched = map[string]bundle.Control{}
+	}
+	v.judge.watched[name+" "+position] = bundle.Control{Name: name, Position: position, Like: &like}
+}
 
 // Property adds a property that sees what comes from here on.
 func (v view) Property(t *property.Temporal) error {

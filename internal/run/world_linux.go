@@ -121,8 +121,13 @@ func (w *world) Choose(name string, n int) (int, error) {
 func (w *world) Events() spec.View {
 	return view{
 		log: w.l.log, clock: w.l.clock, check: w.l.violated, drain: w.l.drain, baton: w.baton,
-		asserted: func() { w.l.judge.asserted.Store(true) },
-		add:      func(t *property.Temporal) error { return w.l.judge.props.Add(t) },
+		judge: &w.l.judge,
+		asserted: func() {
+			if !w.setup {
+				w.l.judge.asserted.Store(true)
+			}
+		},
+		add: func(t *property.Temporal) error { return w.l.judge.props.Add(t) },
 	}
 }
 

@@ -23,14 +23,14 @@ func bodyEntries() []entry {
 	message := param{Name: "msg", Kind: bind.String(), Doc: "what is wrong when it does not hold"}
 	return slices.Concat(controlEntries(), []entry{
 		{
-			Name: "assert_true", Phases: bind.InBody | bind.InProperty,
+			Name: "assert_true", Phases: bind.InBody | bind.InProperty, Checks: true,
 			Doc:     "fails the leaf where a condition is not true.",
 			Example: `assert_true(r.ok, "the order must be accepted")`,
 			Params:  []param{{Name: "cond", Kind: bind.Value(), Required: true, Doc: "the condition"}, message},
 			Do:      do(assertTrue),
 		},
 		{
-			Name: "assert_eq", Phases: bind.InBody | bind.InProperty,
+			Name: "assert_eq", Phases: bind.InBody | bind.InProperty, Checks: true,
 			Doc:     "fails the leaf where two values differ.",
 			Example: `assert_eq(r.status, 503)`,
 			Params: []param{
@@ -41,14 +41,14 @@ func bodyEntries() []entry {
 		},
 	}, eventAssertions(), []entry{
 		{
-			Name: "fail", Phases: bind.Anywhere,
+			Name: "fail", Phases: bind.Anywhere, Checks: true,
 			Doc:     "fails the leaf with a message. At the top level it is an error in the spec.",
 			Example: `fail("order", order, "was confirmed, never written")`,
 			Params:  []param{{Name: "msg", Kind: bind.Value(), Variadic: true, Doc: "values, written with a space between them"}},
 			Do:      do(doFail),
 		},
 		{
-			Name: "await_event", Phases: bind.InBody,
+			Name: "await_event", Phases: bind.InBody, Checks: true,
 			Doc:     "waits for an event, past or to come, and returns it. Where none comes, the leaf is INCONCLUSIVE (await-unmet).",
 			Example: `await_event(match.event(type = "stdout", msg = "elected"), timeout = "5s")`,
 			Params: []param{

@@ -219,6 +219,17 @@ func note(t *starlark.Thread, msg string) {
 	}
 }
 
+// judged tells the world whether code can keep the leaf from passing, where it wants to know.
+func (e *env) judged(checks bool) {
+	view := e.world.Events()
+	if v, ok := view.(interface{ Asserted() }); ok && checks {
+		v.Asserted()
+	}
+	if v, ok := view.(interface{ Unjudged() }); ok && !checks {
+		v.Unjudged()
+	}
+}
+
 // bodyOf makes a scenario's body of a function.
 func (ld *loader) bodyOf(name string, fn starlark.Callable, args ...starlark.Value) spec.Body {
 	return func(ctx context.Context, w spec.World) (any, error) {
@@ -244,6 +255,8 @@ func (ld *loader) expectOf(fn starlark.Callable, at string) spec.Expect {
 		if err != nil {
 			return err
 		}
+		_, decided := got.(starlark.Bool)
+		e.judged(decided || ld.program().Checks(fn))
 		if got == starlark.False {
 			return &property.Violation{Message: "the expectation returned False for " + short(v), Position: at}
 		}

@@ -50,7 +50,7 @@ func expectationEntries() []entry {
 func (c *call) expectation(text string, why func(starlark.Value) string) starlark.Value {
 	at := c.Site.Start().String()
 	e := &entry{
-		Name: text, Doc: c.Entry.Doc, Phases: bind.InBody,
+		Name: text, Doc: c.Entry.Doc, Phases: bind.InBody, Checks: true,
 		Params: []param{{Name: "result", Kind: bind.Value(), Required: true, Doc: "what the scenario returned"}},
 		Do: do(func(c *call) (starlark.Value, error) {
 			c.asserted()

@@ -3,6 +3,7 @@ package starbind
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"go.starlark.net/starlark"
@@ -11,15 +12,15 @@ import (
 	"github.com/squallhq/squall/event"
 	"github.com/squallhq/squall/internal/starbind/bind"
 	"github.com/squallhq/squall/internal/starbind/source"
+	"github.com/squallhq/squall/property"
 )
 
 // matcher chooses events.
 type matcher struct {
 	opaque
 	test func(event.Event) (bool, error)
-	// near is the same without the values of fields: of an event that is near it can be said that what the
-	// matcher looks at exists. nil means that nothing is known of that.
-	near func(event.Event) bool
+	// like is what it looks at; nil means that this is not known.
+	like *property.Like
 }
 
 // matchEntries are the builtins that make matchers.
@@ -96,26 +97,19 @@ func combined(name string, list []*matcher, all, not bool) *matcher {
 		}
 		return all != not, nil
 	}
-	if not {
-		return m
-	}
-	m.near = func(e event.Event) bool {
-		for _, one := range list {
-			if one.near == nil {
-				continue
-			}
-			if one.near(e) != all {
-				return !all
-			}
-		}
-		return all
-	}
+	// What is not known is left out: it may be there.
+	var known []property.Like
 	for _, one := range list {
-		if one.near != nil {
-			return m
+		if one.like != nil {
+			known = append(known, *one.like)
 		}
 	}
-	m.near = nil
+	if !not && len(known) > 0 {
+		m.like = &property.Like{All: known}
+		if !all {
+			m.like = &property.Like{Any: known}
+		}
+	}
 	return m
 }
 
@@ -247,61 +241,40 @@ func (p pattern) matcher(text string) *matcher {
 			return false, nil
 		}
 		for name, want := range p.fields {
-			if !fieldIs(fieldAt(e.Fields, name), want) {
+			if !fieldIs(e.Field(name), want) {
 				return false, nil
 			}
 		}
 		return true, nil
 	}
-	m.near = func(e event.Event) bool {
-		if !p.placed(e) {
-			return false
-		}
-		for name, want := range p.fields {
-			if want != starlark.None && fieldAt(e.Fields, name) == nil {
-				return false
-			}
-		}
-		return true
+	if p.empty() {
+		return m
+	}
+	m.like = &property.Like{Kind: p.kind, Service: p.service}
+	for _, name := range slices.Sorted(maps.Keys(p.fields)) {
+		m.like.Fields = append(m.like.Fields, looksAt(name, p.fields[name])...)
 	}
 	return m
 }
 
-// placed compares the type and the service.
-func (p pattern) placed(e event.Event) bool {
-	return (p.kind == "" || glob(p.kind, string(e.Kind))) && (p.service == "" || glob(p.service, e.Service))
-}
-
-// fieldAt returns a field by name or, where there is none of that name, by its way through objects.
-func fieldAt(fields map[string]any, name string) any {
-	if v, found := fields[name]; found {
-		return v
-	}
-	outer, inner, dotted := strings.Cut(name, ".")
-	object, ok := fields[outer].(map[string]any)
-	if !dotted || !ok {
+// looksAt lists the fields that must be there for a field to be as wanted.
+func looksAt(name string, want starlark.Value) []string {
+	if want == starlark.None {
 		return nil
 	}
-	return fieldAt(object, inner)
+	object, ok := want.(*starlark.Dict)
+	if !ok {
+		return []string{name}
+	}
+	var out []string
+	for _, item := range object.Items() {
+		inner, _ := starlark.AsString(item[0])
+		out = append(out, looksAt(name+"."+inner, item[1])...)
+	}
+	return out
 }
 
-// glob reports whether text fits a pattern in which * stands for any text.
-func glob(pattern, text string) bool {
-	parts := strings.Split(pattern, "*")
-	if len(parts) == 1 {
-		return pattern == text
-	}
-	first, last := parts[0], parts[len(parts)-1]
-	if len(text) < len(first)+len(last) || !strings.HasPrefix(text, first) || !strings.HasSuffix(text, last) {
-		return false
-	}
-	text = text[len(first) : len(text)-len(last)]
-	for _, part := range parts[1 : len(parts)-1] {
-		i := strings.Index(text, part)
-		if i < 0 {
-			return false
-		}
-		text = text[i+len(part):]
-	}
-	return true
+// placed compares the type and the service.
+func (p pattern) placed(e event.Event) bool {
+	return (p.kind == "" || event.Glob(p.kind, string(e.Kind))) && (p.service == "" || event.Glob(p.service, e.Service))
 }

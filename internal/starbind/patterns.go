@@ -7,6 +7,7 @@ import (
 	"go.starlark.net/starlark"
 	"go.starlark.net/syntax"
 
+	"github.com/squallhq/squall/event"
 	"github.com/squallhq/squall/internal/starbind/source"
 	"github.com/squallhq/squall/internal/starbind/value"
 )
@@ -118,7 +119,7 @@ func fieldIs(got any, want starlark.Value) bool {
 			}
 		}
 		text, isText := want.(starlark.String)
-		return isText && glob(string(text), value.ToStarlark(got).String())
+		return isText && event.Glob(string(text), value.ToStarlark(got).String())
 	}
 	return scalarIs(got, want)
 }
@@ -128,9 +129,9 @@ func scalarIs(got any, want starlark.Value) bool {
 	case starlark.String:
 		v := value.ToStarlark(got)
 		if text, ok := starlark.AsString(v); ok {
-			return glob(string(want), text)
+			return event.Glob(string(want), text)
 		}
-		return v != starlark.None && glob(string(want), v.String())
+		return v != starlark.None && event.Glob(string(want), v.String())
 	case starlark.NoneType:
 		return got == nil
 	case *bounds:
@@ -139,7 +140,7 @@ func scalarIs(got any, want starlark.Value) bool {
 		object, ok := got.(map[string]any)
 		for _, item := range want.Items() {
 			name, _ := starlark.AsString(item[0])
-			ok = ok && fieldIs(fieldAt(object, name), item[1])
+			ok = ok && fieldIs(event.At(object, name), item[1])
 		}
 		return ok
 	}

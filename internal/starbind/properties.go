@@ -50,7 +50,7 @@ func propertyEntries() []entry {
 			Do: do(declareMonitor),
 		},
 		{
-			Name: "eventually", Phases: bind.AtLoad | bind.InBody,
+			Name: "eventually", Phases: bind.AtLoad | bind.InBody, Checks: true,
 			Doc:     "declares that a predicate becomes true at some point of a window. At the top level it holds as a monitor does; in a scenario it holds from there on.",
 			Example: `eventually(match.event(type = "stdout", msg = "elected"), anchor = match.event(type = "fault", op = "lifted"))`,
 			Params: []param{
@@ -61,7 +61,7 @@ func propertyEntries() []entry {
 			Do: do(func(c *call) (starlark.Value, error) { return declareTemporal(c, property.Eventually) }),
 		},
 		{
-			Name: "always", Phases: bind.AtLoad | bind.InBody,
+			Name: "always", Phases: bind.AtLoad | bind.InBody, Checks: true,
 			Doc:     "declares that a predicate is true at every point of a window. At the top level it holds as a monitor does; in a scenario it holds from there on.",
 			Example: `always(lambda trace: len(events(type = "stdout", role = "leader")) <= 1, name = "one_leader")`,
 			Params:  []param{pred, name, window},
@@ -236,7 +236,7 @@ func declareMonitor(c *call) (starlark.Value, error) {
 		initial.Freeze()
 		m.On, m.Init = on.test(ld), initial
 		if on.matcher != nil {
-			m.Near = on.matcher.near
+			m.Like = on.matcher.like
 		}
 		m.Step = ld.machine(name, update, check, m.Position)
 	}

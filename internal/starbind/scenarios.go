@@ -134,7 +134,6 @@ func declareScenario(c *call) (starlark.Value, error) {
 			return other, nil
 		}
 	}
-	decl.Body = ld.bodyOf(name, fn)
 	until := c.testParts(decl)
 	if expect := arg[starlark.Callable](c, "expect"); expect != nil {
 		decl.Expect = ld.expectOf(expect, source.PlaceOf(c.Where("expect").Start).String())

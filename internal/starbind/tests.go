@@ -3,6 +3,7 @@ package starbind
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"go.starlark.net/starlark"
 
@@ -38,6 +39,15 @@ func testEntries() []entry {
 	}
 }
 
+// checkedBody is bodyOf for what is judged.
+func (ld *loader) checkedBody(name string, fn starlark.Callable) spec.Body {
+	body := ld.bodyOf(name, fn)
+	return func(ctx context.Context, w spec.World) (any, error) {
+		ld.bodyChecks(w, fn)
+		return body(ctx, w)
+	}
+}
+
 // aBody is a function of nothing, or of what the setup returned.
 func aBody() kind {
 	return bind.Parsed("a function", func(v starlark.Value) (any, error) {
@@ -58,9 +68,14 @@ func (c *call) testParts(decl *spec.Scenario) *temporalValue {
 	ld := c.env.loader
 	body := arg[starlark.Callable](c, "body")
 	if body == nil {
+		decl.Body = ld.checkedBody(decl.Name, arg[starlark.Callable](c, "fn"))
 		return nil
 	}
 	takes := bind.Arity(body, 0) != nil
+	var until []starlark.Callable
+	if p := arg[eventPredicate](c, "terminate_when"); p.fn != nil {
+		until = append(until, p.fn)
+	}
 	setup := arg[starlark.Callable](c, "setup")
 	if takes && setup == nil && !c.TriedAndFailed("setup") {
 		c.Errorf(c.Where("body"), "", "%s takes a parameter, which is for what setup= returns", body.Name())
@@ -70,6 +85,7 @@ func (c *call) testParts(decl *spec.Scenario) *temporalValue {
 	}
 	plain := argList[starlark.Callable](c, "assume")
 	decl.Body = func(ctx context.Context, w spec.World) (any, error) {
+		ld.bodyChecks(w, append([]starlark.Callable{body}, until...)...)
 		for _, fn := range plain {
 			if err := ld.assume(ctx, w, fn); err != nil {
 				return nil, err
@@ -87,11 +103,20 @@ func (c *call) testParts(decl *spec.Scenario) *temporalValue {
 	if !c.Has("terminate_when") {
 		return nil
 	}
-	until := &property.Temporal{
+	ends := &property.Temporal{
 		Name: "terminate_when of " + decl.Name, Kind: property.Until,
 		Holds: ld.holds(arg[eventPredicate](c, "terminate_when")), Position: source.PlaceOf(c.Where("terminate_when").Start).String(),
 	}
-	return &temporalValue{opaque: named(string(until.Kind), until.Name), decl: until, used: true}
+	return &temporalValue{opaque: named(string(ends.Kind), ends.Name), decl: ends, used: true}
+}
+
+// bodyChecks tells the world where a body's code has something that can keep the leaf from passing, called or not.
+func (ld *loader) bodyChecks(w spec.World, fns ...starlark.Callable) {
+	v, ok := w.Events().(interface{ Asserted() })
+	program := ld.program()
+	if ok && slices.ContainsFunc(fns, program.Checks) {
+		v.Asserted()
+	}
 }
 
 // assume ends the leaf where what the body takes for granted is not so.

@@ -127,7 +127,9 @@ func TestReadyExpectations(t *testing.T) {
 			s := loadText(t, "api = service(\"api\", interface(\"http\", \"http\", 8080), binary = \"prog\")\n"+
 				"def get(path): return api.get(path)\ntest(\"a\", lambda: "+tc.result+", expect = "+expect+")\n")
 			w := newWorld()
-			w.answer = func(_ spec.Target, op spec.Operation) (spec.Response, error) { return answers[op.Args["path"].(string)], nil }
+			w.answer = func(_ spec.Target, op spec.Operation) (spec.Response, error) {
+				return answers[op.Args["path"].(string)], nil
+			}
 			v, err := s.Scenarios[0].Body(t.Context(), w)
 			if err != nil {
 				t.Fatal(err)

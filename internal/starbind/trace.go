@@ -30,21 +30,21 @@ func eventAssertions() []entry {
 	message := param{Name: "msg", Kind: bind.String(), Doc: "what is wrong when it does not hold"}
 	return []entry{
 		{
-			Name: "assert_never", Phases: inTrace,
+			Name: "assert_never", Phases: inTrace, Checks: true,
 			Doc:     "fails the leaf where an event so far matches.",
 			Example: `assert_never(type = "stdout", level = "panic")`,
 			Params:  filterOf(message), Rest: fieldKeywords(),
 			Do: do(func(c *call) (starlark.Value, error) { return assertEvents(c, false) }),
 		},
 		{
-			Name: "assert_eventually", Phases: inTrace,
+			Name: "assert_eventually", Phases: inTrace, Checks: true,
 			Doc:     "fails the leaf where no event so far matches. It does not wait; see await_event.",
 			Example: `assert_eventually(type = "stdout", service = "api", status = "confirmed")`,
 			Params:  filterOf(message), Rest: fieldKeywords(),
 			Do: do(func(c *call) (starlark.Value, error) { return assertEvents(c, true) }),
 		},
 		{
-			Name: "assert_before", Phases: inTrace,
+			Name: "assert_before", Phases: inTrace, Checks: true,
 			Doc:     "fails the leaf unless both have happened and the first event that matches first stands before the first that matches then, in the order of the log.",
 			Example: `assert_before(first = {"type": "stdout", "service": "db", "event": "persisted"}, then = match.event(service = "api", status = "confirmed"))`,
 			Params: []param{
@@ -118,6 +118,9 @@ func assertEvents(c *call, wanted bool) (starlark.Value, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !wanted {
+		c.watched()
+	}
 	if wanted == (len(found) > 0) {
 		return starlark.None, nil
 	}
@@ -125,6 +128,35 @@ func assertEvents(c *call, wanted bool) (starlark.Value, error) {
 		return nil, c.violation("%s", orElse(arg[string](c, "msg"), "assert_eventually: no event matches"))
 	}
 	return nil, c.shown(found[0], orElse(arg[string](c, "msg"), "assert_never: "+short(value.Of(found[0], in))))
+}
+
+// watched tells the world what an assertion looks at that holds where nothing happens.
+func (c *call) watched() {
+	if c.env.world == nil {
+		return
+	}
+	v, ok := c.env.world.Events().(interface {
+		Watched(name, position string, like property.Like)
+	})
+	known := []*property.Like{c.fieldTest().like}
+	for _, name := range []string{"event", "where"} {
+		if p, given := c.Args[name].(eventPredicate); given && p.matcher != nil {
+			known = append(known, p.matcher.like)
+		}
+	}
+	var all []property.Like
+	for _, like := range known {
+		if like != nil {
+			all = append(all, *like)
+		}
+	}
+	switch at := c.Site.Start().String(); {
+	case !ok || len(all) == 0:
+	case len(all) == 1:
+		v.Watched(c.Entry.Name, at, all[0])
+	default:
+		v.Watched(c.Entry.Name, at, property.Like{All: all})
+	}
 }
 
 // shown is a violation that an event shows.

@@ -78,8 +78,8 @@ func TestMatchers(t *testing.T) {
 	}
 }
 
-// TestNear: a matcher knows which events have what it looks at, whatever their values.
-func TestNear(t *testing.T) {
+// TestLike: a matcher knows which events have what it looks at, whatever their values.
+func TestLike(t *testing.T) {
 	for _, tc := range []struct {
 		matcher string
 		want    []int64
@@ -91,21 +91,24 @@ func TestNear(t *testing.T) {
 		{matcher: `match.event(service = "worker", level = None)`, want: []int64{3}},
 		{matcher: `match.any(match.event(ms = 99), match.event(level = "panic"))`, want: []int64{3, 4}},
 		{matcher: `match.all(match.event(order = 99), match.event(status = "lost"))`, want: []int64{5}},
+		{matcher: `match.event(fields = {"args.headers.X-Id": "other"})`, want: []int64{1}},
+		{matcher: `match.event(args = {"nothing": 1})`},
+		{matcher: `match.event()`, unknown: true},
 		{matcher: `match.never()`, unknown: true},
 		{matcher: `match.none(match.event(order = 99))`, unknown: true},
 		{matcher: `match.any(match.never())`, unknown: true},
 	} {
 		s := loadText(t, "m = "+tc.matcher+"\nmonitor(\"x\", on = m, check = lambda e, s: False)\n")
-		near := s.Monitors[0].Near
-		if tc.unknown != (near == nil) {
-			t.Errorf("%s: near is unknown: %v", tc.matcher, near == nil)
+		like := s.Monitors[0].Like
+		if tc.unknown != (like == nil) {
+			t.Errorf("%s: unknown: %v", tc.matcher, like == nil)
 		}
-		if near == nil {
+		if like == nil {
 			continue
 		}
 		var got []int64
 		for _, e := range story().log.All() {
-			if near(e) {
+			if like.FitsEvent(e) {
 				got = append(got, e.Seq)
 			}
 		}
