@@ -105,7 +105,7 @@ func TestNoSecretInAnyMember(t *testing.T) {
 	must(l.Log("db", []byte(strings.Repeat("y", 64<<10-5)+secret[:6])))
 	must(l.Log("db", []byte(secret[6:])))
 	must(l.Close(bundle.Leaf{
-		ID: "aa", Scenario: "s", Result: secret, LevelReason: secret,
+		ID: "aa", Scenario: "s", Result: secret, Assurance: bundle.Assurance{LevelReason: secret},
 		Verdict: verdict.Verdict{Outcome: verdict.Fail, Reasons: []verdict.Reason{{Code: verdict.AssertionFailed, Detail: secret, Subject: secret}},
 			Warnings: []verdict.Reason{{Code: verdict.NoAssertions, Detail: secret}}},
 		Properties: []bundle.PropertyRecord{{Name: "p", Message: secret}},

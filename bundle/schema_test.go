@@ -8,6 +8,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -27,7 +28,7 @@ const schemaDir = "../docs/reference/schema"
 // schemas makes the published JSON schemas from the Go types and their comments.
 func schemas(t *testing.T) map[string]map[string]any {
 	t.Helper()
-	docs := comments(t, "types.go", "diff.go", "../verdict/verdict.go", "../verdict/codes.go", "../event/event.go", "../property/like.go")
+	docs := comments(t, "types.go", "assurance.go", "diff.go", "../verdict/verdict.go", "../verdict/codes.go", "../event/event.go", "../property/like.go")
 	out := map[string]map[string]any{}
 	for name, v := range map[string]any{
 		"manifest": Manifest{}, "plan": Plan{}, "verdicts": Verdicts{}, "replay": Replay{}, "event": event.Event{}, "diff": Difference{},
@@ -84,6 +85,14 @@ func (g *generator) object(t reflect.Type) map[string]any {
 	props, required := map[string]any{}, []any{}
 	for i := range t.NumField() {
 		f := t.Field(i)
+		if f.Anonymous {
+			inner := g.object(f.Type)
+			maps.Copy(props, inner["properties"].(map[string]any))
+			if names, ok := inner["required"].([]any); ok {
+				required = append(required, names...)
+			}
+			continue
+		}
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		s := g.schema(f.Type)
 		if doc := g.docs[t.Name()+"."+f.Name]; doc != "" {

@@ -8,7 +8,6 @@ package bundle
 import (
 	"time"
 
-	"github.com/squallhq/squall/property"
 	"github.com/squallhq/squall/verdict"
 )
 
@@ -126,15 +125,9 @@ type Leaf struct {
 	Rules      []RuleRecord             `json:"rules,omitempty"`
 	Properties []PropertyRecord         `json:"properties,omitempty"`
 	Choices    []ChoiceRecord           `json:"choices,omitempty"`
-	// Controls tell of each check that holds where nothing happens whether it could see anything.
-	Controls []Control `json:"controls,omitempty"`
-	// Shapes are the sorts of events of a leaf without a fault, for the controls of the others.
-	Shapes []Shape `json:"shapes,omitempty"`
 	// Result is the scenario's result in the words of the spec.
 	Result string `json:"result,omitempty"`
-	// Level is the determinism achieved, such as L1; LevelReason says why not more.
-	Level       string `json:"level,omitempty"`
-	LevelReason string `json:"level_reason,omitempty"`
+	Assurance
 	// Events is how many events the leaf's log has.
 	Events int `json:"events"`
 	// Trace is the hash of the log's normal form; two runs that did the same have the same.
@@ -162,27 +155,6 @@ type PropertyRecord struct {
 	Message  string `json:"message,omitempty"`
 	Witness  int64  `json:"witness,omitempty"`
 	Position string `json:"position,omitempty"`
-}
-
-// Like is what a check looks at in events.
-type Like = property.Like
-
-// Control tells of a check that holds where nothing happens, such as a monitor, whether events came that have
-// what it looks at.
-type Control struct {
-	Name     string `json:"name"`
-	Position string `json:"position,omitempty"`
-	Like     *Like  `json:"like,omitempty"`
-	Seen     bool   `json:"seen"`
-	// Elsewhere is set in a leaf without a fault for a check that belongs to other leaves of the scenario.
-	Elsewhere bool `json:"elsewhere,omitempty"`
-}
-
-// Shape is a sort of event: all with one type, one service and the same fields.
-type Shape struct {
-	Kind    string   `json:"kind"`
-	Service string   `json:"service"`
-	Fields  []string `json:"fields,omitempty"`
 }
 
 // ChoiceRecord is a decided unknown.

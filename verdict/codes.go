@@ -93,8 +93,8 @@ func Codes() []Row {
 		{NothingTested, Inconclusive, "no leaf was run", "check the filter and the spec"},
 		{ReplayDiverged, Inconclusive, "the replay left the recorded path", "read the first divergence"},
 
-		{NeverTriggered, Pass, "a monitor held because what it watches for never occurred", "drive the scenario to it, or drop the monitor"},
-		{NoPositiveControl, Pass, "nothing shows that what a check looks for could be seen at all: neither here nor without the fault was there an event like it", "check the names in the matcher, or drive the scenario to where such events come"},
+		{NeverTriggered, Pass, "a property held because what it watches for never occurred", "drive the scenario to it, or drop the property"},
+		{NoPositiveControl, Pass, "nothing shows that the check could see anything: no event like what it looks for came, here or without the fault", "check the names in the matcher, or drive the scenario to where such events come"},
 		{NoAssertions, Pass, "the leaf checks nothing: nothing in it could have failed", "say what must hold"},
 		{MappedFile, Pass, "a service changes a file through memory that it mapped, which no fault on writes can see", "check that the fault hits what matters, or turn mapping off in the service"},
 		{ServiceEnded, Pass, "a service ended by itself", "look at its log and exit code; where it must not happen, watch for it in a monitor on lifecycle events"},

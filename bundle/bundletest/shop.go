@@ -147,7 +147,7 @@ func (r *recorder) judge(planned bundle.PlanLeaf, o Options) {
 		ID: planned.ID, Scenario: planned.Scenario, Assumption: planned.Assumption, Seed: planned.Seed,
 		Verdict: verdict.Verdict{Outcome: verdict.Pass}, Duration: r.at,
 		Phases: map[string]time.Duration{"start": 24 * time.Millisecond, "body": r.at - 31*time.Millisecond, "stop": 7 * time.Millisecond},
-		Rules:  r.rules, Result: r.result, Level: "L1", LevelReason: "the notify backend does not order threads",
+		Rules:  r.rules, Result: r.result, Assurance: bundle.Assurance{Level: "L1", LevelReason: "the notify backend does not order threads"},
 		Trace:   fmt.Sprintf("%016x", planned.Seed*0x9e3779b97f4a7c15),
 		Choices: []bundle.ChoiceRecord{{Name: "quantity", Index: 1, Of: 3}},
 	}

@@ -80,14 +80,10 @@ func WithControls(v verdict.Verdict, own []bundle.Control, baseline *bundle.Leaf
 		out.Warnings = slices.DeleteFunc(out.Warnings, func(r verdict.Reason) bool {
 			return r.Code == verdict.NeverTriggered && r.Subject == c.Name
 		})
-		where := "here"
-		if baseline != nil {
-			where = "here or without the fault"
-		}
 		row, _ := verdict.Lookup(verdict.NoPositiveControl)
 		detail := row.Sentence
 		if c.Like != nil {
-			detail = fmt.Sprintf("no event %s %s", describeLike(*c.Like), where)
+			detail = fmt.Sprintf("no event %s came, here or without the fault", describeLike(*c.Like))
 		}
 		out.Warnings = append(out.Warnings, verdict.Reason{Code: row.Code, Detail: detail, Subject: c.Name, Position: c.Position})
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/squallhq/squall"
+	"github.com/squallhq/squall/bundle"
 	"github.com/squallhq/squall/internal/report"
 )
 
@@ -44,14 +45,15 @@ func (f planFlags) options() (squall.Options, error) {
 type testCmd struct {
 	Spec string `arg:"" help:"The specification, a .star file."`
 	planFlags
-	Jobs          int           `short:"j" help:"How many leaves run at once; one a CPU if not given." placeholder:"N"`
-	FailFast      bool          `help:"Stop at the first FAIL."`
-	Keep          bool          `help:"Keep the files that each leaf's programs wrote, in the run's directory."`
-	Timeout       time.Duration `help:"Time for each scenario's body, instead of its own." placeholder:"DURATION"`
-	Junit         string        `help:"Write JUnit XML." placeholder:"FILE"`
-	JSON          string        `name:"json" help:"Write the verdicts as JSON; - writes them to standard output and nothing else." placeholder:"FILE"`
-	Dir           string        `help:"Where runs are kept." default:".squall/runs" placeholder:"DIR"`
-	SharedNetwork bool          `help:"Use no namespaces: one leaf at a time on this machine's network and files."`
+	Jobs           int           `short:"j" help:"How many leaves run at once; one a CPU if not given." placeholder:"N"`
+	FailFast       bool          `help:"Stop at the first FAIL."`
+	Keep           bool          `help:"Keep the files that each leaf's programs wrote, in the run's directory."`
+	Timeout        time.Duration `help:"Time for each scenario's body, instead of its own." placeholder:"DURATION"`
+	Junit          string        `help:"Write JUnit XML." placeholder:"FILE"`
+	JSON           string        `name:"json" help:"Write the verdicts as JSON; - writes them to standard output and nothing else." placeholder:"FILE"`
+	Dir            string        `help:"Where runs are kept." default:".squall/runs" placeholder:"DIR"`
+	StrictWarnings bool          `help:"Exit with 2 where every leaf passes and one has a warning."`
+	SharedNetwork  bool          `help:"Use no namespaces: one leaf at a time on this machine's network and files."`
 }
 
 // Run implements the command.
@@ -78,7 +80,22 @@ func (c *testCmd) Run(e *env) error {
 	if err := summary(out, style, result); err != nil {
 		return err
 	}
-	return exit(result.Outcome().ExitCode())
+	code := result.Outcome().ExitCode()
+	if warned := warnedLeaves(result.Verdicts); code == 0 && c.StrictWarnings && warned > 0 {
+		fmt.Fprintf(e.stderr, "squall: %d of %d leaves passed with a warning, and --strict-warnings takes none\n", warned, len(result.Verdicts.Leaves))
+		code = 2
+	}
+	return exit(code)
+}
+
+func warnedLeaves(v bundle.Verdicts) int {
+	n := 0
+	for _, leaf := range v.Leaves {
+		if len(leaf.Verdict.Warnings) > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // write makes the files beside the bundle.

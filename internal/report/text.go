@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"bufio"
 	"fmt"
 	"io"
@@ -285,7 +286,7 @@ func (t Text) warnings(out io.Writer, s Style) {
 		wrap(out, s, "", UntriedNote(t.Plan), 6)
 		defer fmt.Fprintln(out)
 	}
-	counts := map[key]int{}
+	counts, details := map[key]int{}, map[key]string{}
 	var order []key
 	triggered := triggered(t.Verdicts)
 	for _, leaf := range t.Verdicts.Leaves {
@@ -299,11 +300,14 @@ func (t Text) warnings(out io.Writer, s Style) {
 				order = append(order, k)
 			}
 			counts[k]++
+			if r.Code == verdict.NoPositiveControl {
+				details[k] = r.Detail
+			}
 		}
 	}
 	for _, k := range order {
 		row, _ := verdict.Lookup(k.code)
-		text := fmt.Sprintf("note: %s %s: %s (%s)", k.code, k.subject, row.Sentence, plural(counts[k], "leaf", "leaves"))
+		text := fmt.Sprintf("note: %s %s: %s (%s)", k.code, k.subject, cmp.Or(details[k], row.Sentence), plural(counts[k], "leaf", "leaves"))
 		wrap(out, s, "", strings.ReplaceAll(text, " : ", ": "), 6)
 	}
 	if len(order) > 0 && len(t.Plan.Untried) == 0 {

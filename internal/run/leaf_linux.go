@@ -51,7 +51,7 @@ type judge struct {
 	decided error
 	// asserted tells that the body has made an assertion, unjudged that an expectation could not fail.
 	asserted, unjudged atomic.Bool
-	// watched are assertions that hold where nothing happens, by name and position.
+	// watched are assertions that hold where nothing happens, by name.
 	watched map[string]bundle.Control
 }
 

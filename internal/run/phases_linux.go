@@ -194,9 +194,9 @@ func (l *leaf) done(end outcome, duration time.Duration) Done {
 		Leaf: bundle.Leaf{
 			ID: l.plan.ID, Scenario: l.plan.Scenario.Name, Assumption: l.plan.AssumptionName(),
 			Seed: uint64(l.plan.Seed), Verdict: v, Duration: duration, Phases: l.phases, Rules: rules,
-			Properties: records, Choices: l.choices, Result: end.result, Level: "L1", Events: len(events),
-			Controls: controls, Shapes: shapes,
-			Trace: check.Hash(check.NormalForm(events, decisions)),
+			Properties: records, Choices: l.choices, Result: end.result, Events: len(events),
+			Assurance: bundle.Assurance{Level: "L1", Controls: controls, Shapes: shapes},
+			Trace:     check.Hash(check.NormalForm(events, decisions)),
 		},
 	}
 }

@@ -42,7 +42,7 @@ func (v view) Watched(name, position string, like property.Like) {
 	if v.judge.watched == nil {
 		v.judge.watched = map[string]bundle.Control{}
 	}
-	v.judge.watched[name+" "+position] = bundle.Control{Name: name, Position: position, Like: &like}
+	v.judge.watched[name] = bundle.Control{Name: name, Position: position, Like: &like}
 }
 
 // Property adds a property that sees what comes from here on.

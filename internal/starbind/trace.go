@@ -153,9 +153,9 @@ func (c *call) watched() {
 	switch at := c.Site.Start().String(); {
 	case !ok || len(all) == 0:
 	case len(all) == 1:
-		v.Watched(c.Entry.Name, at, all[0])
+		v.Watched(c.Entry.Name+"@"+at, at, all[0])
 	default:
-		v.Watched(c.Entry.Name, at, property.Like{All: all})
+		v.Watched(c.Entry.Name+"@"+at, at, property.Like{All: all})
 	}
 }
 
