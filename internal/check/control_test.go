@@ -63,18 +63,18 @@ func TestWithControls(t *testing.T) {
 		want     string
 	}{
 		{"seen here", bundle.Control{Seen: true, Like: like("nothing")}, &bundle.Leaf{}, ""},
-		{"seen nowhere", bundle.Control{Like: like("levle")}, &bundle.Leaf{Shapes: shapes}, "no event of any service with levle came, here or without the fault"},
-		{"seen in the baseline", bundle.Control{Like: like("level")}, &bundle.Leaf{Shapes: shapes}, ""},
-		{"a field in an object", bundle.Control{Like: like("args.inner.a")}, &bundle.Leaf{Shapes: shapes}, ""},
-		{"fields of two events", bundle.Control{Like: like("args", "level")}, &bundle.Leaf{Shapes: shapes}, "with args, level came"},
-		{"a field without a value", bundle.Control{Like: like("gone")}, &bundle.Leaf{Shapes: shapes}, "with gone came"},
-		{"any of two", bundle.Control{Like: &bundle.Like{Any: []bundle.Like{*like("levle"), *like("level")}}}, &bundle.Leaf{Shapes: shapes}, ""},
-		{"both of two", bundle.Control{Like: &bundle.Like{All: []bundle.Like{*like("levle"), {Kind: "stdout", Service: "a*"}}}}, &bundle.Leaf{Shapes: shapes},
+		{"seen nowhere", bundle.Control{Like: like("levle")}, &bundle.Leaf{Assurance: bundle.Assurance{Shapes: shapes}}, "no event of any service with levle came, here or without the fault"},
+		{"seen in the baseline", bundle.Control{Like: like("level")}, &bundle.Leaf{Assurance: bundle.Assurance{Shapes: shapes}}, ""},
+		{"a field in an object", bundle.Control{Like: like("args.inner.a")}, &bundle.Leaf{Assurance: bundle.Assurance{Shapes: shapes}}, ""},
+		{"fields of two events", bundle.Control{Like: like("args", "level")}, &bundle.Leaf{Assurance: bundle.Assurance{Shapes: shapes}}, "with args, level came"},
+		{"a field without a value", bundle.Control{Like: like("gone")}, &bundle.Leaf{Assurance: bundle.Assurance{Shapes: shapes}}, "with gone came"},
+		{"any of two", bundle.Control{Like: &bundle.Like{Any: []bundle.Like{*like("levle"), *like("level")}}}, &bundle.Leaf{Assurance: bundle.Assurance{Shapes: shapes}}, ""},
+		{"both of two", bundle.Control{Like: &bundle.Like{All: []bundle.Like{*like("levle"), {Kind: "stdout", Service: "a*"}}}}, &bundle.Leaf{Assurance: bundle.Assurance{Shapes: shapes}},
 			"no event of any service with levle and of type stdout of a* came"},
 		{"the baseline itself", bundle.Control{Like: like("levle")}, nil, "with levle came"},
 		{"the baseline, for others", bundle.Control{Like: like("levle"), Elsewhere: true}, nil, ""},
-		{"a function, asleep in both", bundle.Control{}, &bundle.Leaf{Controls: []bundle.Control{{Name: "m"}}}, "nothing shows"},
-		{"a function, awake in the baseline", bundle.Control{}, &bundle.Leaf{Controls: []bundle.Control{{Name: "m", Seen: true}}}, ""},
+		{"a function, asleep in both", bundle.Control{}, &bundle.Leaf{Assurance: bundle.Assurance{Controls: []bundle.Control{{Name: "m"}}}}, "nothing shows"},
+		{"a function, awake in the baseline", bundle.Control{}, &bundle.Leaf{Assurance: bundle.Assurance{Controls: []bundle.Control{{Name: "m", Seen: true}}}}, ""},
 		{"a function that the baseline does not know", bundle.Control{}, &bundle.Leaf{}, ""},
 	} {
 		tc.own.Name = "m"
