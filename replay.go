@@ -51,9 +51,14 @@ func Replay(ctx context.Context, l spec.Loader, path string, o ReplayOptions) (*
 		return nil, err
 	}
 	defer b.Close()
-	chosen, err := chosenLeaves(b.Verdicts().Leaves, o)
+	chosen, err := chosenLeaves(b, o)
 	if err != nil {
 		return nil, err
+	}
+	if o.SpecDir != "" {
+		if info, err := os.Stat(o.SpecDir); err != nil || !info.IsDir() {
+			return nil, fmt.Errorf("squall: replay: %s: there is no such directory", o.SpecDir)
+		}
 	}
 	programs := o.SpecDir
 	if programs == "" {
@@ -86,6 +91,10 @@ func Replay(ctx context.Context, l spec.Loader, path string, o ReplayOptions) (*
 	got, err := execute(ctx, p, dir, options)
 	if err != nil {
 		return nil, err
+	}
+	if ctx.Err() != nil {
+		// What was cut short did not part from the recording.
+		return nil, fmt.Errorf("squall: replay: %w", ctx.Err())
 	}
 	again, err := bundle.Open(got.Bundle)
 	if err != nil {
@@ -135,35 +144,72 @@ func compareLeaf(b, again *bundle.Reader, leaf bundle.Leaf) (ReplayedLeaf, error
 	)}, nil
 }
 
+// NoLeaf is the error of a leaf that a bundle does not have, or not just once.
+type NoLeaf struct {
+	ID string
+	// Several tells that more than one leaf's ID begins so. There are all IDs of the bundle.
+	Several bool
+	There   []string
+}
+
+// Error names what was asked for.
+func (e *NoLeaf) Error() string {
+	if e.Several {
+		return fmt.Sprintf("squall: the bundle has several leaves that begin with %q", e.ID)
+	}
+	return fmt.Sprintf("squall: the bundle has no leaf %q", e.ID)
+}
+
+// FindLeaf returns the leaf of a bundle whose ID begins with prefix; else the error is a *NoLeaf.
+func FindLeaf(b *bundle.Reader, prefix string) (bundle.Leaf, error) {
+	leaf, ok := b.Leaf(prefix)
+	if ok {
+		return leaf, nil
+	}
+	e := &NoLeaf{ID: prefix}
+	for _, l := range b.Verdicts().Leaves {
+		e.There = append(e.There, l.ID)
+		e.Several = e.Several || prefix != "" && strings.HasPrefix(l.ID, prefix)
+	}
+	return bundle.Leaf{}, e
+}
+
 // chosenLeaves returns the leaves that the options name. A leaf that was interrupted has nothing to
 // be compared with.
-func chosenLeaves(leaves []bundle.Leaf, o ReplayOptions) ([]bundle.Leaf, error) {
+func chosenLeaves(b *bundle.Reader, o ReplayOptions) ([]bundle.Leaf, error) {
 	var out []bundle.Leaf
 	for _, prefix := range o.Leaves {
-		i := slices.IndexFunc(leaves, func(l bundle.Leaf) bool { return strings.HasPrefix(l.ID, prefix) })
-		if i < 0 || prefix == "" {
-			return nil, fmt.Errorf("squall: replay: the bundle has no leaf %q", prefix)
+		leaf, err := FindLeaf(b, prefix)
+		if err != nil {
+			return nil, err
 		}
-		out = append(out, leaves[i])
+		if interrupted(leaf) {
+			return nil, fmt.Errorf("squall: replay: leaf %s was not run to its end, so there is nothing to compare with", leaf.ID)
+		}
+		if !slices.ContainsFunc(out, func(l bundle.Leaf) bool { return l.ID == leaf.ID }) {
+			out = append(out, leaf)
+		}
 	}
 	if len(out) > 0 {
 		return out, nil
 	}
+	leaves := slices.DeleteFunc(slices.Clone(b.Verdicts().Leaves), interrupted)
 	for _, l := range leaves {
 		if o.All || l.Verdict.Outcome != verdict.Pass {
 			out = append(out, l)
 		}
 	}
-	if len(out) == 0 {
-		out = leaves
-	}
-	out = slices.DeleteFunc(slices.Clone(out), func(l bundle.Leaf) bool {
-		return len(l.Verdict.Reasons) > 0 && l.Verdict.Reasons[0].Code == verdict.Interrupted
-	})
-	if len(out) == 0 {
+	switch {
+	case len(leaves) == 0:
 		return nil, errors.New("squall: replay: no leaf of the bundle was run to its end")
+	case len(out) == 0:
+		return leaves, nil
 	}
 	return out, nil
+}
+
+func interrupted(l bundle.Leaf) bool {
+	return len(l.Verdict.Reasons) > 0 && l.Verdict.Reasons[0].Code == verdict.Interrupted
 }
 
 // unpackSpec returns where the specification of a bundle can be loaded from. Where it lies unchanged

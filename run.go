@@ -43,7 +43,7 @@ func Run(ctx context.Context, l spec.Loader, source string, o Options) (*Result,
 // nothing in base has a name, so of a run that was killed nothing is left.
 func execute(ctx context.Context, p *plan.Plan, base string, o Options) (*Result, error) {
 	clock := vtime.Wall()
-	w, err := bundle.Create(filepath.Join(base, bundleName), bundle.NewRedactor(secrets(p.Suite)))
+	w, err := bundle.Create(filepath.Join(base, BundleName), bundle.NewRedactor(secrets(p.Suite)))
 	if err != nil {
 		return nil, err
 	}
@@ -81,8 +81,8 @@ func execute(ctx context.Context, p *plan.Plan, base string, o Options) (*Result
 	return publish(w, m, record, r.dir, base)
 }
 
-// bundleName is the bundle's name in its run's directory.
-const bundleName = "run.squall"
+// BundleName is the bundle's name in its run's directory.
+const BundleName = "run.squall"
 
 // publish gives the evidence its place. A directory without a bundle would only mislead, so it is
 // taken away again where the bundle cannot be written.
@@ -92,7 +92,7 @@ func publish(w *bundle.Writer, m bundle.Manifest, record bundle.Plan, dir, base 
 		if dir == "" {
 			dir, err = newRunDir(base)
 		}
-		path = filepath.Join(dir, bundleName)
+		path = filepath.Join(dir, BundleName)
 		return path, err
 	})
 	err := w.Close(m)

@@ -11,11 +11,13 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/squallhq/squall"
+	"github.com/squallhq/squall/internal/report"
 	"github.com/squallhq/squall/spec"
 )
 
@@ -24,7 +26,8 @@ type env struct {
 	ctx            context.Context
 	stdout, stderr io.Writer
 	loader         spec.Loader
-	style          style
+	// style is that of standard output, errStyle that of standard error: each may be a terminal or not.
+	style, errStyle style
 }
 
 // exit is the error by which a command chooses its exit code; it prints nothing.
@@ -58,7 +61,7 @@ func Main(loader spec.Loader, args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
-	e := &env{ctx: ctx, stdout: os.Stdout, stderr: os.Stderr, loader: loader, style: styleOf(os.Stdout)}
+	e := &env{ctx: ctx, stdout: os.Stdout, stderr: os.Stderr, loader: loader, style: styleOf(os.Stdout), errStyle: styleOf(os.Stderr)}
 	return e.main(args)
 }
 
@@ -87,16 +90,42 @@ func (e *env) main(args []string) (code int) {
 			code = int(asked)
 		}
 	}()
-	if len(args) == 0 {
-		args = []string{"--help"}
-	}
-	k, err := parser.Parse(args)
+	k, err := parser.Parse(usual(args))
 	if err != nil {
-		fmt.Fprintf(e.stderr, "squall: %v\n", err)
-		fmt.Fprintf(e.stderr, "see: squall --help\n")
+		e.usage(err)
 		return 2
 	}
 	return e.code(k.Run(e))
+}
+
+// usual turns what people try first into what it means here.
+func usual(args []string) []string {
+	if len(args) == 0 {
+		return []string{"--help"}
+	}
+	switch args[0] {
+	case "help":
+		return append(args[1:len(args):len(args)], "--help")
+	case "version":
+		return []string{"--version"}
+	}
+	return args
+}
+
+// usage says what is wrong with a command line, and where the right ones are told.
+func (e *env) usage(err error) {
+	command := "squall"
+	var parsing *kong.ParseError
+	if errors.As(err, &parsing) && parsing.Context != nil {
+		if node := parsing.Context.Selected(); node != nil {
+			command += " " + node.Name
+		}
+	}
+	text := err.Error()
+	if missing, ok := strings.CutPrefix(text, "expected \"<"); ok && strings.HasSuffix(missing, "\"") {
+		text = "missing <" + strings.TrimSuffix(missing, "\"")
+	}
+	fmt.Fprintf(e.stderr, "%s: %s\nsee: %s --help\n", command, report.Printable(text), command)
 }
 
 // code prints an error with its hint and returns the exit code for it.

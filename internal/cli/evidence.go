@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -22,14 +23,14 @@ type replayCmd struct {
 
 // Run implements the command.
 func (c *replayCmd) Run(e *env) error {
-	result, err := squall.Replay(e.ctx, e.loader, c.Bundle, squall.ReplayOptions{Leaves: c.Leaf, All: c.All, SpecDir: c.SpecDir})
+	result, err := squall.Replay(e.ctx, e.loader, bundlePath(c.Bundle), squall.ReplayOptions{Leaves: c.Leaf, All: c.All, SpecDir: c.SpecDir})
 	if err != nil {
 		return err
 	}
 	outcomes := make([]verdict.Outcome, 0, len(result.Leaves))
 	diverged := false
 	for _, w := range result.Warnings {
-		fmt.Fprintf(e.stdout, "%s %s\n", e.style.yellow("warning:"), w)
+		fmt.Fprintf(e.stdout, "%s %s\n", e.style.yellow("warning:"), report.Printable(w))
 	}
 	for _, l := range result.Leaves {
 		outcomes = append(outcomes, l.Got.Verdict.Outcome)
@@ -44,9 +45,9 @@ func (c *replayCmd) Run(e *env) error {
 
 func printReplayed(w io.Writer, s style, l squall.ReplayedLeaf) {
 	got := l.Got.Verdict
-	fmt.Fprintf(w, "%s  %s x %s  %s\n", l.Recorded.ID, l.Recorded.Scenario, l.Recorded.Assumption, s.outcome(got.Outcome))
+	fmt.Fprintf(w, "%s  %s\n", leafName(l.Recorded.ID, l.Recorded.Scenario, l.Recorded.Assumption), s.outcome(got.Outcome))
 	for _, r := range got.Reasons {
-		fmt.Fprintf(w, "      %s\n", r)
+		fmt.Fprintf(w, "      %s\n", report.Printable(r.String()))
 	}
 	if l.Divergence == "" {
 		fmt.Fprintf(w, "      same as recorded: verdict, decisions and trace %.12s\n", l.Recorded.Trace)
@@ -54,9 +55,8 @@ func printReplayed(w io.Writer, s style, l squall.ReplayedLeaf) {
 	}
 	fmt.Fprintf(w, "      %s\n", s.red("DIVERGED from the recording (it was "+string(l.Recorded.Verdict.Outcome)+")"))
 	for line := range strings.Lines(l.Divergence) {
-		fmt.Fprintf(w, "        %s", line)
+		fmt.Fprintf(w, "        %s\n", report.Printable(strings.TrimRight(line, "\n")))
 	}
-	fmt.Fprintln(w)
 }
 
 func (s style) outcome(o verdict.Outcome) string {
@@ -76,19 +76,12 @@ type reportCmd struct {
 
 // Run implements the command.
 func (c *reportCmd) Run(e *env) error {
+	c.Bundle = bundlePath(c.Bundle)
 	out := c.Output
 	if out == "" {
 		out = filepath.Join(filepath.Dir(c.Bundle), "report.html")
 	}
-	if out == "-" {
-		r, err := bundle.Open(c.Bundle)
-		if err != nil {
-			return err
-		}
-		defer r.Close()
-		return report.HTML(e.stdout, r)
-	}
-	if err := writeReport(c.Bundle, out); err != nil {
+	if err := writeReport(c.Bundle, out, e.stdout); err != nil || out == "-" {
 		return err
 	}
 	fmt.Fprintln(e.stdout, out)
@@ -98,13 +91,13 @@ func (c *reportCmd) Run(e *env) error {
 func reportPath(r *squall.Result) string { return filepath.Join(r.Dir, "report.html") }
 
 // writeReport makes the HTML report of a bundle, whole or not at all.
-func writeReport(from, to string) error {
+func writeReport(from, to string, stdout io.Writer) error {
 	r, err := bundle.Open(from)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	return toFile(to, os.Stdout, func(w io.Writer) error { return report.HTML(w, r) })
+	return toFile(to, stdout, func(w io.Writer) error { return report.HTML(w, r) })
 }
 
 type diffCmd struct {
@@ -114,23 +107,26 @@ type diffCmd struct {
 
 // Run implements the command.
 func (c *diffCmd) Run(e *env) error {
-	a, err := bundle.Open(c.A)
+	a, err := bundle.Open(bundlePath(c.A))
 	if err != nil {
 		return err
 	}
 	defer a.Close()
-	b, err := bundle.Open(c.B)
+	b, err := bundle.Open(bundlePath(c.B))
 	if err != nil {
 		return err
 	}
 	defer b.Close()
 	d := bundle.Diff(a, b)
-	if d.Equal() {
-		fmt.Fprintln(e.stdout, "equal: the same leaves, verdicts and traces")
-		return nil
-	}
 	printDifference(e.stdout, d)
-	return exit(1)
+	switch {
+	case !d.Equal():
+		return exit(1)
+	case len(a.Verdicts().Leaves) == 0:
+		return errors.New("squall: nothing to compare: neither bundle has a leaf")
+	}
+	fmt.Fprintln(e.stdout, "equal: the same leaves, verdicts and traces")
+	return nil
 }
 
 // summary prints what came of a run.
@@ -140,7 +136,7 @@ func summary(w io.Writer, s style, r *squall.Result) error {
 		return err
 	}
 	defer b.Close()
-	look := report.Plain()
+	look := report.Style{Width: s.width}
 	if s.colour {
 		look = report.Colour(s.width)
 	}
@@ -150,27 +146,44 @@ func summary(w io.Writer, s style, r *squall.Result) error {
 	}.Write(w, look)
 }
 
-func printDifference(w io.Writer, d bundle.Difference) {
-	name := func(id, scenario, assumption string) string {
-		return fmt.Sprintf("%.8s  %s x %s", id, scenario, assumption)
+// leafName names a leaf in a line of output.
+func leafName(id, scenario, assumption string) string {
+	return report.Printable(fmt.Sprintf("%s  %s x %s", id, scenario, assumption))
+}
+
+// bundlePath is the bundle that a path means: a run's directory stands for the bundle in it.
+func bundlePath(path string) string {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		if in := filepath.Join(path, squall.BundleName); exists(in) {
+			return in
+		}
 	}
+	return path
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+func printDifference(w io.Writer, d bundle.Difference) {
 	if d.Seed {
 		fmt.Fprintln(w, "the seeds differ")
 	}
 	for _, f := range d.Spec {
-		fmt.Fprintf(w, "the specification differs: %s\n", f)
+		fmt.Fprintf(w, "the specification differs: %s\n", report.Printable(f))
 	}
 	for _, c := range d.Verdicts {
-		fmt.Fprintf(w, "%s: %s -> %s\n", name(c.ID, c.Scenario, c.Assumption), reasonLine(c.A), reasonLine(c.B))
+		fmt.Fprintf(w, "%s: %s -> %s\n", leafName(c.ID, c.Scenario, c.Assumption), reasonLine(c.A), reasonLine(c.B))
 	}
 	for _, l := range d.OnlyA {
-		fmt.Fprintf(w, "%s: only in the first\n", name(l.ID, l.Scenario, l.Assumption))
+		fmt.Fprintf(w, "%s: only in the first\n", leafName(l.ID, l.Scenario, l.Assumption))
 	}
 	for _, l := range d.OnlyB {
-		fmt.Fprintf(w, "%s: only in the second\n", name(l.ID, l.Scenario, l.Assumption))
+		fmt.Fprintf(w, "%s: only in the second\n", leafName(l.ID, l.Scenario, l.Assumption))
 	}
 	for _, t := range d.Traces {
-		fmt.Fprintf(w, "%s: the same verdict, another trace (%d and %d events)\n", name(t.ID, t.Scenario, t.Assumption), t.EventsA, t.EventsB)
+		fmt.Fprintf(w, "%s: the same verdict, another trace (%d and %d events)\n", leafName(t.ID, t.Scenario, t.Assumption), t.EventsA, t.EventsB)
 	}
 }
 
@@ -178,5 +191,5 @@ func reasonLine(v verdict.Verdict) string {
 	if len(v.Reasons) == 0 {
 		return string(v.Outcome)
 	}
-	return fmt.Sprintf("%s (%s)", v.Outcome, v.Reasons[0].Code)
+	return report.Printable(fmt.Sprintf("%s (%s)", v.Outcome, v.Reasons[0].Code))
 }

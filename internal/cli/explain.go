@@ -19,7 +19,7 @@ import (
 type renderer interface{ Render(w io.Writer) error }
 
 // explain prints an error and, where there is one, what to do about it.
-func (e *env) explain(err error) { explain(e.stderr, e.style, err) }
+func (e *env) explain(err error) { explain(e.stderr, e.errStyle, err) }
 
 func explain(w io.Writer, s style, err error) {
 	var r renderer
@@ -61,15 +61,21 @@ func tidy(err error) string {
 func hint(err error) string {
 	var many *squall.TooManyLeaves
 	var none *squall.NoMatch
+	var leaf *squall.NoLeaf
+	var file *unwritten
 	var absent *noneSuch
 	var schema *bundle.SchemaError
 	var invalid *bundle.InvalidError
 	var path *fs.PathError
 	switch {
+	case errors.As(err, &file) && errors.Is(err, fs.ErrNotExist):
+		return "make the directory " + filepath.Dir(file.path) + " first"
 	case errors.As(err, &many):
 		return "choose with --test, split with --shard, or raise --max-leaves"
 	case errors.As(err, &none):
 		return matchHint(none)
+	case errors.As(err, &leaf) && len(leaf.There) > 0:
+		return "there is: " + strings.Join(leaf.There, " ")
 	case errors.As(err, &absent) && len(absent.there) == 0:
 		return "there is none at all"
 	case errors.As(err, &absent):

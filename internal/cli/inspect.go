@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/squallhq/squall"
 	"github.com/squallhq/squall/bundle"
 	"github.com/squallhq/squall/event"
 	"github.com/squallhq/squall/internal/report"
@@ -28,7 +29,7 @@ type inspectCmd struct {
 
 // Run implements the command.
 func (c *inspectCmd) Run(e *env) error {
-	r, err := bundle.Open(c.Bundle)
+	r, err := bundle.Open(bundlePath(c.Bundle))
 	if err != nil {
 		return err
 	}
@@ -54,19 +55,11 @@ func (c *inspectCmd) Run(e *env) error {
 }
 
 func chosenLeaves(r *bundle.Reader, id string) ([]bundle.Leaf, error) {
-	all := r.Verdicts().Leaves
 	if id == "" {
-		return all, nil
+		return r.Verdicts().Leaves, nil
 	}
-	l, ok := r.Leaf(id)
-	if ok {
-		return []bundle.Leaf{l}, nil
-	}
-	var ids []string
-	for _, l := range all {
-		ids = append(ids, l.ID)
-	}
-	return nil, &noneSuch{what: "leaf", name: id, there: ids}
+	l, err := squall.FindLeaf(r, id)
+	return []bundle.Leaf{l}, err
 }
 
 // noneSuch is the error for a part that a bundle does not have; there is what it has.
@@ -143,7 +136,7 @@ type eventPrinter struct {
 
 func (p *eventPrinter) leaf(l bundle.Leaf, events []event.Event) {
 	if len(events) > 0 && !p.json {
-		fmt.Fprintf(p.w, "%s  %s x %s  %s\n", l.ID, l.Scenario, l.Assumption, p.style.outcome(l.Verdict.Outcome))
+		fmt.Fprintf(p.w, "%s  %s\n", leafName(l.ID, l.Scenario, l.Assumption), p.style.outcome(l.Verdict.Outcome))
 	}
 	lanes := 0
 	for _, e := range events {
@@ -160,7 +153,7 @@ func (p *eventPrinter) leaf(l bundle.Leaf, events []event.Event) {
 			continue
 		}
 		verb, what := report.Describe(e)
-		fmt.Fprintf(p.w, "  %6d %9s  %-*s  %-11s %s\n", e.Seq, e.At.Round(100*time.Microsecond), lanes, e.Service, verb, oneLine(what))
+		fmt.Fprintf(p.w, "  %6d %9s  %-*s  %-11s %s\n", e.Seq, e.At.Round(100*time.Microsecond), lanes, report.Printable(e.Service), report.Printable(verb), report.Printable(what))
 	}
 }
 
@@ -178,28 +171,18 @@ func (p *eventPrinter) line(leaf string, e event.Event) {
 	}
 }
 
-// oneLine makes text that came from programs safe for a terminal.
-func oneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-			return ' '
-		}
-		return r
-	}, s)
-}
-
 func printOverview(w io.Writer, s style, r *bundle.Reader) error {
 	m := r.Manifest()
-	fmt.Fprintf(w, "%s  seed %d, %s, written %s by %s\n", m.Source, m.Seed,
-		leafCount(len(r.Verdicts().Leaves)), m.CreatedAt.Format(time.RFC3339), m.Tool)
+	fmt.Fprintf(w, "%s  seed %d, %s, written %s by %s\n", report.Printable(m.Source), m.Seed,
+		leafCount(len(r.Verdicts().Leaves)), m.CreatedAt.Format(time.RFC3339), report.Printable(m.Tool))
 	if !m.Complete {
 		fmt.Fprintln(w, s.yellow("the run was stopped before its end"))
 	}
 	for _, l := range r.Verdicts().Leaves {
-		fmt.Fprintf(w, "  %s  %s x %s  %s  %d events, %s\n", l.ID, l.Scenario, l.Assumption,
+		fmt.Fprintf(w, "  %s  %s  %d events, %s\n", leafName(l.ID, l.Scenario, l.Assumption),
 			s.outcome(l.Verdict.Outcome), l.Events, l.Duration.Round(time.Millisecond))
 		for _, reason := range l.Verdict.Reasons {
-			fmt.Fprintf(w, "            %s\n", oneLine(reason.String()))
+			fmt.Fprintf(w, "            %s\n", report.Printable(reason.String()))
 		}
 	}
 	files, err := r.SpecFiles()
@@ -214,14 +197,14 @@ func printOverview(w io.Writer, s style, r *bundle.Reader) error {
 }
 
 func printLeaf(w io.Writer, s style, r *bundle.Reader, l bundle.Leaf) {
-	fmt.Fprintf(w, "%s  %s x %s  %s\n", l.ID, l.Scenario, l.Assumption, s.outcome(l.Verdict.Outcome))
+	fmt.Fprintf(w, "%s  %s\n", leafName(l.ID, l.Scenario, l.Assumption), s.outcome(l.Verdict.Outcome))
 	for _, reason := range l.Verdict.Reasons {
-		fmt.Fprintf(w, "  %s\n", oneLine(reason.String()))
+		fmt.Fprintf(w, "  %s\n", report.Printable(reason.String()))
 	}
 	if l.Result != "" && l.Result != "<nil>" {
-		fmt.Fprintf(w, "result: %s\n", oneLine(l.Result))
+		fmt.Fprintf(w, "result: %s\n", report.Printable(l.Result))
 	}
-	fmt.Fprintf(w, "seed %d, %d events, trace %.12s", l.Seed, l.Events, l.Trace)
+	fmt.Fprintf(w, "seed %d, %d events, trace %.12s", l.Seed, l.Events, report.Printable(l.Trace))
 	for _, phase := range []string{"start", "body", "stop"} {
 		if d, ok := l.Phases[phase]; ok {
 			fmt.Fprintf(w, ", %s %s", phase, d.Round(100*time.Microsecond))
@@ -229,13 +212,15 @@ func printLeaf(w io.Writer, s style, r *bundle.Reader, l bundle.Leaf) {
 	}
 	fmt.Fprintln(w)
 	for _, c := range l.Choices {
-		fmt.Fprintf(w, "choice    %s = %d of %d\n", c.Name, c.Index, c.Of)
+		fmt.Fprintf(w, "choice    %s = %d of %d\n", report.Printable(c.Name), c.Index, c.Of)
 	}
 	for _, rule := range l.Rules {
-		fmt.Fprintf(w, "fault     %s on %s: %s, acted %s  %s\n", rule.ID, rule.Target, rule.Effect, plural(rule.Fired, "time"), s.dim(rule.Position))
+		what := report.Printable(fmt.Sprintf("%s on %s: %s, acted %s", rule.ID, rule.Target, rule.Effect, plural(rule.Fired, "time")))
+		fmt.Fprintf(w, "fault     %s  %s\n", what, s.dim(report.Printable(rule.Position)))
 	}
 	for _, p := range l.Properties {
-		fmt.Fprintf(w, "property  %s (%s): %s %s  %s\n", p.Name, p.Kind, p.Result, oneLine(p.Message), s.dim(p.Position))
+		what := report.Printable(fmt.Sprintf("%s (%s): %s %s", p.Name, p.Kind, p.Result, p.Message))
+		fmt.Fprintf(w, "property  %s  %s\n", what, s.dim(report.Printable(p.Position)))
 	}
 	if logs := r.Logs(l.ID); len(logs) > 0 {
 		fmt.Fprintf(w, "logs      %s\n", strings.Join(logs, " "))
@@ -258,7 +243,7 @@ func printLogs(w io.Writer, r *bundle.Reader, leaves []bundle.Leaf, service stri
 			return err
 		}
 		if len(leaves) > 1 {
-			fmt.Fprintf(w, "==> %s  %s x %s <==\n", l.ID, l.Scenario, l.Assumption)
+			fmt.Fprintf(w, "==> %s <==\n", leafName(l.ID, l.Scenario, l.Assumption))
 		}
 		if _, err := w.Write(text); err != nil {
 			return err

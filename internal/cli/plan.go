@@ -7,6 +7,7 @@ import (
 
 	"github.com/squallhq/squall"
 	"github.com/squallhq/squall/bundle"
+	"github.com/squallhq/squall/internal/report"
 )
 
 type planCmd struct {
@@ -57,6 +58,13 @@ func printPlan(w io.Writer, source string, p bundle.Plan) {
 	for _, l := range p.Leaves {
 		fmt.Fprintf(w, "  %s  %s x %s\n", l.ID, l.Scenario, l.Assumption)
 	}
+	printUntried(w, p)
+}
+
+func printUntried(w io.Writer, p bundle.Plan) {
+	if note := report.UntriedNote(p); note != "" {
+		fmt.Fprintln(w, note)
+	}
 }
 
 type checkCmd struct {
@@ -76,5 +84,6 @@ func (c *checkCmd) Run(e *env) error {
 	}
 	fmt.Fprintf(e.stdout, "ok: %s, %s, %s\n", plural(len(p.Services), "service"),
 		plural(len(p.Scenarios), "scenario"), leafCount(len(p.Leaves)))
+	printUntried(e.stdout, p)
 	return nil
 }

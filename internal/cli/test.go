@@ -1,11 +1,12 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/squallhq/squall"
@@ -65,7 +66,7 @@ func (c *testCmd) Run(e *env) error {
 	o.Jobs, o.FailFast, o.Keep, o.Timeout, o.Dir, o.Shared = c.Jobs, c.FailFast, c.Keep, c.Timeout, c.Dir, c.SharedNetwork
 	out, style := e.stdout, e.style
 	if c.JSON == "-" {
-		out, style = e.stderr, styleOf(os.Stderr)
+		out, style = e.stderr, e.errStyle
 	}
 	v := newLive(out, e.stderr, style, c.Spec)
 	o.Observe = v.observe
@@ -74,10 +75,9 @@ func (c *testCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	if err := c.write(e, result); err != nil {
-		return err
-	}
-	if err := summary(out, style, result); err != nil {
+	// A file that can't be written must not hide what came of the run.
+	unwritten := c.write(e, result)
+	if err := errors.Join(summary(out, style, result), unwritten); err != nil {
 		return err
 	}
 	code := result.Outcome().ExitCode()
@@ -100,7 +100,7 @@ func warnedLeaves(v bundle.Verdicts) int {
 
 // write makes the files beside the bundle.
 func (c *testCmd) write(e *env, r *squall.Result) error {
-	if err := writeReport(r.Bundle, reportPath(r)); err != nil {
+	if err := writeReport(r.Bundle, reportPath(r), e.stdout); err != nil {
 		return err
 	}
 	if c.Junit != "" {
@@ -116,22 +116,42 @@ func (c *testCmd) write(e *env, r *squall.Result) error {
 	return nil
 }
 
-// toFile writes a file whole or not at all; "-" is standard output.
+// toFile writes a file whole or not at all; "-" is standard output. What is there and is no plain file, such as
+// /dev/stdout or a pipe, is written to and stays what it is.
 func toFile(path string, stdout io.Writer, write func(io.Writer) error) error {
 	if path == "-" {
 		return write(stdout)
 	}
-	var b strings.Builder
-	if err := write(&b); err != nil {
-		return err
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
 	}
-	tmp := path + ".tmp"
-	if err := os.WriteFile(tmp, []byte(b.String()), 0o644); err != nil {
-		os.Remove(tmp)
-		return fmt.Errorf("squall: write: %w", err)
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return fmt.Errorf("squall: write: %w", err)
+		}
+		return errors.Join(write(f), f.Close())
 	}
-	if err := os.Rename(tmp, path); err != nil {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return &unwritten{path, errors.Unwrap(err)}
+	}
+	defer os.Remove(f.Name())
+	if err := errors.Join(write(f), f.Chmod(0o644), f.Close()); err != nil {
+		return &unwritten{path, err}
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
 		return fmt.Errorf("squall: write: %w", err)
 	}
 	return nil
 }
+
+// unwritten is the error of a file that could not be written.
+type unwritten struct {
+	path  string
+	cause error
+}
+
+func (e *unwritten) Error() string { return fmt.Sprintf("squall: write %s: %v", e.path, e.cause) }
+
+func (e *unwritten) Unwrap() error { return e.cause }
