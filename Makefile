@@ -7,7 +7,7 @@ LDFLAGS     := -s -w -X github.com/squallhq/squall.version=$(VERSION)
 
 POSTGRES    := /usr/lib/postgresql/15/bin/postgres
 
-.PHONY: build shop examples demo test check lint tools cross bench soak fuzz docs report clean
+.PHONY: build shop orders examples demo test check lint tools cross bench soak fuzz docs report clean
 
 build: ## bin/squall, static
 	@$(GO_BUILD) -ldflags '$(LDFLAGS)' -o bin/squall ./cmd/squall
@@ -15,7 +15,10 @@ build: ## bin/squall, static
 shop: examples/shop/shop_buggy.star ## the example that needs nothing but Go
 	@$(GO_BUILD) -o examples/shop/bin/ ./examples/shop/...
 
-examples: shop examples/raft/raft_buggy.star examples/shop-postgres/shop_buggy.star ## all of them
+orders: ## an order service and an inventory; nothing but Go either
+	@$(GO_BUILD) -o examples/orders/bin/ ./examples/orders/...
+
+examples: shop orders examples/raft/raft_buggy.star examples/shop-postgres/shop_buggy.star ## all of them
 	@cd examples/raft && $(GO_BUILD) -o bin/ ./...
 	@cd examples/shop-postgres && $(GO_BUILD) -o bin/ ./...
 	@if [ -x $(POSTGRES) ]; then examples/shop-postgres/bin/pg template examples/shop-postgres/bin/template; fi

@@ -23,6 +23,7 @@ func TestExamples(t *testing.T) {
 	}{
 		"shop":               {spec: "shop/shop.star"},
 		"shop, buggy":        {"shop/shop_buggy.star", nil, []string{"create_order/disk_full=monitor-violated:confirmed_means_persisted"}},
+		"orders":             {spec: "orders/orders.star"},
 		"raft":               {spec: "raft/raft.star"},
 		"raft, buggy":        {"raft/raft_buggy.star", nil, []string{"isolated_leader/none=monitor-violated:acknowledged_never_lost", "mute_leader/none=monitor-violated:acknowledged_never_lost"}},
 		"on Postgres":        {spec: "shop-postgres/shop.star", needs: []string{postgres, redis}},
