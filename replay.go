@@ -55,16 +55,9 @@ func Replay(ctx context.Context, l spec.Loader, path string, o ReplayOptions) (*
 	if err != nil {
 		return nil, err
 	}
-	if o.SpecDir != "" {
-		if info, err := os.Stat(o.SpecDir); err != nil || !info.IsDir() {
-			return nil, fmt.Errorf("squall: replay: %s: there is no such directory", o.SpecDir)
-		}
-	}
-	programs := o.SpecDir
-	if programs == "" {
-		programs = b.Manifest().Environment["spec_dir"]
-	} else if programs, err = filepath.Abs(programs); err != nil {
-		return nil, fmt.Errorf("squall: replay: %w", err)
+	programs, err := o.programs(b)
+	if err != nil {
+		return nil, err
 	}
 	source, clean, err := unpackSpec(b, programs)
 	if err != nil {
@@ -101,8 +94,27 @@ func Replay(ctx context.Context, l spec.Loader, path string, o ReplayOptions) (*
 		return nil, err
 	}
 	defer again.Close()
+	return compareLeaves(b, again, chosen)
+}
+
+// programs is where a replay looks for programs.
+func (o ReplayOptions) programs(b *bundle.Reader) (string, error) {
+	if o.SpecDir == "" {
+		return b.Manifest().Environment["spec_dir"], nil
+	}
+	if info, err := os.Stat(o.SpecDir); err != nil || !info.IsDir() {
+		return "", fmt.Errorf("squall: replay: %s: there is no such directory", o.SpecDir)
+	}
+	dir, err := filepath.Abs(o.SpecDir)
+	if err != nil {
+		return "", fmt.Errorf("squall: replay: %w", err)
+	}
+	return dir, nil
+}
+
+func compareLeaves(b, again *bundle.Reader, leaves []bundle.Leaf) (*Replayed, error) {
 	out := &Replayed{Warnings: replay.Warnings(b.Manifest(), again.Manifest())}
-	for _, leaf := range chosen {
+	for _, leaf := range leaves {
 		r, err := compareLeaf(b, again, leaf)
 		if err != nil {
 			return nil, err
