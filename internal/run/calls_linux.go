@@ -67,7 +67,7 @@ func (s *service) ended(err error) {
 	var launch *intercept.LaunchError
 	switch {
 	case errors.As(err, &launch):
-		s.l.note(s.Name, verdict.ServiceNotStarted, err.Error())
+		s.l.note(s.Name, verdict.ServiceNotStarted, startText(err))
 	case errors.Is(err, io.EOF), errors.Is(err, intercept.ErrClosed):
 	default:
 		s.l.note(s.Name, verdict.SupervisionLost, err.Error())

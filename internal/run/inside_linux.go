@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -147,7 +148,7 @@ func (l *leaf) touch() {
 
 // unbuilt is what comes of a leaf whose world could not be built.
 func (l *leaf) unbuilt(err error) Done {
-	why := verdict.Reason{Code: verdict.WorldFailed, Detail: err.Error()}
+	why := verdict.Reason{Code: verdict.WorldFailed, Detail: strings.TrimPrefix(err.Error(), "launch: ")}
 	return Done{Leaf: bundle.Leaf{
 		ID: l.plan.ID, Scenario: l.plan.Scenario.Name, Assumption: l.plan.AssumptionName(), Seed: uint64(l.plan.Seed),
 		Verdict: verdict.Verdict{Outcome: verdict.Inconclusive, Reasons: []verdict.Reason{why}},

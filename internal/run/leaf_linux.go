@@ -16,6 +16,7 @@ import (
 	"github.com/squallhq/squall/internal/link"
 	"github.com/squallhq/squall/internal/plan"
 	"github.com/squallhq/squall/internal/vtime"
+	"github.com/squallhq/squall/property"
 	"github.com/squallhq/squall/protocol"
 	"github.com/squallhq/squall/spec"
 	"github.com/squallhq/squall/verdict"
@@ -217,6 +218,13 @@ func (l *leaf) body(ctx context.Context) outcome {
 		end.expected = true
 		if errors.Is(end.expect, errDecided) || errors.Is(end.expect, errTerminated) {
 			end.expect = nil
+		}
+		var violated *property.Violation
+		if errors.Is(end.expect, context.DeadlineExceeded) && !errors.As(end.expect, &violated) {
+			end.expect = &spec.Ended{
+				Code: string(verdict.Timeout), Detail: fmt.Sprintf("the expectation was not done %s after the scenario began", timeout),
+				Position: l.plan.Scenario.Position,
+			}
 		}
 	}
 	return end

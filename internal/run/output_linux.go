@@ -10,6 +10,7 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -83,7 +84,7 @@ func (o *output) follow() {
 	if len(o.end) > 0 {
 		o.sink(o.end)
 	}
-	if err == nil {
+	if o.err != nil {
 		err = o.err
 	}
 	if !errors.Is(err, io.EOF) && err != nil {
@@ -103,6 +104,17 @@ func (o *output) drain() {
 			more = o.step(fd, until)
 		}
 	})
+}
+
+// leave takes what is there and ends the stream.
+func (o *output) leave() {
+	o.drain()
+	o.mu.Lock()
+	if o.err == nil {
+		o.err = io.EOF
+	}
+	o.mu.Unlock()
+	_ = o.file.SetReadDeadline(time.Unix(1, 0)) // the reader waits no longer
 }
 
 // take reads until there is nothing more for now; it reports whether the stream has ended.
