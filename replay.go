@@ -74,9 +74,7 @@ func Replay(ctx context.Context, l spec.Loader, path string, o ReplayOptions) (*
 	if err := options.apply(b.Replay().Args); err != nil {
 		return nil, err
 	}
-	for _, leaf := range chosen {
-		options.Tests = append(options.Tests, leaf.ID)
-	}
+	options.exact = exactLeaves(b.Plan().Leaves, chosen)
 	p, err := makePlan(ctx, l, source, options)
 	if err != nil {
 		return nil, recordedSpec(err, path, programs, source)
@@ -135,6 +133,31 @@ func recordedSpec(err error, path, programs, source string) error {
 		e.unpacked = unpacked
 	}
 	return e
+}
+
+// exactLeaves returns leaves of a record, with the baselines that they were judged by.
+func exactLeaves(planned []bundle.PlanLeaf, chosen []bundle.Leaf) []bundle.PlanLeaf {
+	var baselines, out []bundle.PlanLeaf
+	for _, p := range planned {
+		if p.Assumption == bundle.Baseline {
+			baselines = append(baselines, p)
+		}
+	}
+	add := func(p bundle.PlanLeaf) {
+		if !slices.ContainsFunc(out, func(o bundle.PlanLeaf) bool { return o.ID == p.ID }) {
+			out = append(out, p)
+		}
+	}
+	for _, p := range planned {
+		if !slices.ContainsFunc(chosen, func(l bundle.Leaf) bool { return l.ID == p.ID }) {
+			continue
+		}
+		if i := nearestBaseline(baselines, p); i >= 0 {
+			add(baselines[i])
+		}
+		add(p)
+	}
+	return out
 }
 
 func compareLeaf(b, again *bundle.Reader, leaf bundle.Leaf) (ReplayedLeaf, error) {

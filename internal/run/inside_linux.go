@@ -66,7 +66,7 @@ func inside(in *launch.Inside, loader spec.Loader) error {
 	if err != nil {
 		return err
 	}
-	pl, err := p.Find(job.Leaf)
+	pl, err := p.Find(job.Leaf, job.Cell, job.Run, job.Way)
 	if err != nil {
 		return fmt.Errorf("run: the specification changed while it was run: %w", err)
 	}
@@ -82,7 +82,8 @@ func newLeaf(job Job, pl *plan.Leaf, out *frames, alive *pulse) *leaf {
 	clock := vtime.Wall()
 	l := &leaf{
 		plan: pl, job: job, clock: clock, out: out, alive: alive, services: map[string]*service{}, reach: pl.Reach(),
-		log: event.NewLog(clock.Now), clients: map[string]protocol.Client{}, phases: map[string]time.Duration{},
+		choices: newChoices(pl.Way),
+		log:     event.NewLog(clock.Now), clients: map[string]protocol.Client{}, phases: map[string]time.Duration{},
 		judge: judge{props: check.New(check.Properties{Monitors: pl.Monitors, Temporal: pl.Temporal})},
 	}
 	l.log.Sink(func(e event.Event) { out.send(Frame{Event: &e}) })
@@ -116,6 +117,8 @@ func (l *leaf) lead(ctx context.Context, in *launch.Inside, suite *spec.Suite) (
 	}
 	l.system.reaper = launch.NewReaper()
 	l.faults = newFaults(l.log, l.system.inject, l.system.net, l.system.messages)
+	l.faults.spared = l.choices.spared
+	l.system.inject.Exhaust(l.choices.fires)
 	for _, s := range suite.Services {
 		if s.Dir == "" {
 			s.Dir = filepath.Dir(suite.Source)

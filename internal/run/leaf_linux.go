@@ -38,9 +38,11 @@ type leaf struct {
 	reach    plan.Reach
 	faults   *faults
 	judge    judge
-	choices  []bundle.ChoiceRecord
-	clients  map[string]protocol.Client
-	phases   map[string]time.Duration
+	choices  *choices
+	// operations is set once the body has had to do with the system.
+	operations atomic.Bool
+	clients    map[string]protocol.Client
+	phases     map[string]time.Duration
 }
 
 // judge is what is known of the leaf's properties while it runs.
@@ -119,10 +121,6 @@ func (l *leaf) client(t spec.Target) (protocol.Client, error) {
 	c := p.Client(s.dialer(t.Port, p.Info().Datagram), t)
 	l.clients[t.String()] = c
 	return c, nil
-}
-
-func choice(name string, i, n int) bundle.ChoiceRecord {
-	return bundle.ChoiceRecord{Name: name, Index: i, Of: n}
 }
 
 // phase begins a phase and ends the one before; the last call has no name.
