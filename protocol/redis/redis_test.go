@@ -121,7 +121,7 @@ func TestConversation(t *testing.T) {
 		},
 		{
 			Name:  "MONITOR",
-			Turns: []string{"MONITOR\n", "+OK\r\n+1339518083.107412 [0 127.0.0.1:60866] \"keys\" \"*\"\r\n", "PING\n", "+PONG\r\n"},
+			Turns: []string{"MONITOR\n", "+OK\r\n", "PING\n", "+1339518083.107412 [0 127.0.0.1:60866] \"keys\" \"*\"\r\n+PONG\r\n"},
 			Want:  []string{"command=MONITOR", "command=PING ruled", "", "- 51", ""},
 		},
 		{
