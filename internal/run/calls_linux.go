@@ -329,7 +329,7 @@ func (s *service) connect(session intercept.Session, c intercept.Call) {
 		s.connected(session, c, result)
 		return
 	}
-	go func() { s.connected(session, c, result.Later()) }()
+	s.holds.Go(func() { s.connected(session, c, result.Later()) })
 }
 
 func (s *service) connected(session intercept.Session, c intercept.Call, r dial.Result) {

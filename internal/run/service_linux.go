@@ -33,7 +33,7 @@ type service struct {
 	network *launch.Network
 	sub     intercept.Subscription
 
-	// holds waits for the calls that are held.
+	// holds waits for the calls that are held, and the connects that are not decided.
 	holds sync.WaitGroup
 
 	mu      sync.Mutex
