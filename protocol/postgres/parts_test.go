@@ -56,6 +56,7 @@ func parts(t *testing.T, port int) {
 	p.rule(t, "*9*", fault("40001"))
 	talk("a part", append(insert("1"), flush), "parsed", "bound", "INSERT 0 1")
 	talk("an error in the last part", append(insert("9"), sync), "error 40001", "ready I")
+	talk("what comes next", list{&simple{String: "SELECT 1"}}, "SELECT 1", "ready I")
 	ok(t, direct, "SELECT count(*) FROM t", `[{"count":0}]`)
 	talk("an error in a part", append(insert("9"), flush), "error 40001")
 	talk("what is passed over", append(insert("2"), sync), "ready I")
