@@ -55,16 +55,9 @@ func Replay(ctx context.Context, l spec.Loader, path string, o ReplayOptions) (*
 	if err != nil {
 		return nil, err
 	}
-	if o.SpecDir != "" {
-		if info, err := os.Stat(o.SpecDir); err != nil || !info.IsDir() {
-			return nil, fmt.Errorf("squall: replay: %s: there is no such directory", o.SpecDir)
-		}
-	}
-	programs := o.SpecDir
-	if programs == "" {
-		programs = b.Manifest().Environment["spec_dir"]
-	} else if programs, err = filepath.Abs(programs); err != nil {
-		return nil, fmt.Errorf("squall: replay: %w", err)
+	programs, err := o.programs(b)
+	if err != nil {
+		return nil, err
 	}
 	source, clean, err := unpackSpec(b, programs)
 	if err != nil {
@@ -81,9 +74,7 @@ func Replay(ctx context.Context, l spec.Loader, path string, o ReplayOptions) (*
 	if err := options.apply(b.Replay().Args); err != nil {
 		return nil, err
 	}
-	for _, leaf := range chosen {
-		options.Tests = append(options.Tests, leaf.ID)
-	}
+	options.exact = exactLeaves(b.Plan().Leaves, chosen)
 	p, err := makePlan(ctx, l, source, options)
 	if err != nil {
 		return nil, recordedSpec(err, path, programs, source)
@@ -101,8 +92,27 @@ func Replay(ctx context.Context, l spec.Loader, path string, o ReplayOptions) (*
 		return nil, err
 	}
 	defer again.Close()
+	return compareLeaves(b, again, chosen)
+}
+
+// programs is where a replay looks for programs.
+func (o ReplayOptions) programs(b *bundle.Reader) (string, error) {
+	if o.SpecDir == "" {
+		return b.Manifest().Environment["spec_dir"], nil
+	}
+	if info, err := os.Stat(o.SpecDir); err != nil || !info.IsDir() {
+		return "", fmt.Errorf("squall: replay: %s: there is no such directory", o.SpecDir)
+	}
+	dir, err := filepath.Abs(o.SpecDir)
+	if err != nil {
+		return "", fmt.Errorf("squall: replay: %w", err)
+	}
+	return dir, nil
+}
+
+func compareLeaves(b, again *bundle.Reader, leaves []bundle.Leaf) (*Replayed, error) {
 	out := &Replayed{Warnings: replay.Warnings(b.Manifest(), again.Manifest())}
-	for _, leaf := range chosen {
+	for _, leaf := range leaves {
 		r, err := compareLeaf(b, again, leaf)
 		if err != nil {
 			return nil, err
@@ -123,6 +133,31 @@ func recordedSpec(err error, path, programs, source string) error {
 		e.unpacked = unpacked
 	}
 	return e
+}
+
+// exactLeaves returns leaves of a record, with the baselines that they were judged by.
+func exactLeaves(planned []bundle.PlanLeaf, chosen []bundle.Leaf) []bundle.PlanLeaf {
+	var baselines, out []bundle.PlanLeaf
+	for _, p := range planned {
+		if p.Assumption == bundle.Baseline {
+			baselines = append(baselines, p)
+		}
+	}
+	add := func(p bundle.PlanLeaf) {
+		if !slices.ContainsFunc(out, func(o bundle.PlanLeaf) bool { return o.ID == p.ID }) {
+			out = append(out, p)
+		}
+	}
+	for _, p := range planned {
+		if !slices.ContainsFunc(chosen, func(l bundle.Leaf) bool { return l.ID == p.ID }) {
+			continue
+		}
+		if i := nearestBaseline(baselines, p); i >= 0 {
+			add(baselines[i])
+		}
+		add(p)
+	}
+	return out
 }
 
 func compareLeaf(b, again *bundle.Reader, leaf bundle.Leaf) (ReplayedLeaf, error) {

@@ -14,7 +14,6 @@ import (
 
 	"github.com/squallhq/squall/bundle"
 	"github.com/squallhq/squall/event"
-	"github.com/squallhq/squall/internal/check"
 	"github.com/squallhq/squall/internal/plan"
 	"github.com/squallhq/squall/internal/run"
 	"github.com/squallhq/squall/internal/vtime"
@@ -49,9 +48,6 @@ func execute(ctx context.Context, p *plan.Plan, base string, o Options) (*Result
 	}
 	defer w.Abort()
 	record := p.Record()
-	if err := w.Plan(record); err != nil {
-		return nil, err
-	}
 	for _, f := range p.Suite.Files {
 		if err := w.SpecFile(f.Path, f.Content); err != nil {
 			return nil, err
@@ -67,6 +63,10 @@ func execute(ctx context.Context, p *plan.Plan, base string, o Options) (*Result
 	}
 	complete, err := r.run(ctx)
 	if err != nil {
+		return nil, err
+	}
+	record = r.record
+	if err := w.Plan(record); err != nil {
 		return nil, err
 	}
 	m := bundle.Manifest{
@@ -134,13 +134,14 @@ type runner struct {
 
 // finished is a leaf that has run.
 type finished struct {
-	index  int
+	leaf   *plan.Leaf
 	done   run.Done
 	writer *bundle.LeafWriter
 	err    error
 }
 
-// run runs the leaves. complete is false where some did not run to their end.
+// run runs the leaves, and those that come to light meanwhile. complete is false where some did not run to
+// their end.
 func (r *runner) run(ctx context.Context) (complete bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -150,51 +151,52 @@ func (r *runner) run(ctx context.Context) (complete bool, err error) {
 	defer r.worlds.Close()
 	updates := make(chan Progress, 64)
 	results := make(chan finished)
-	next := make(chan int)
-	go func() {
-		defer close(next)
-		for i := range r.plan.Leaves {
-			select {
-			case next <- i:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	workers := r.jobs()
-	ended := make(chan struct{})
-	for range workers {
+	next := make(chan *plan.Leaf)
+	defer close(next)
+	for range r.jobs() {
 		go func() {
-			for i := range next {
-				results <- r.leaf(ctx, i, updates)
+			for l := range next {
+				results <- r.leaf(ctx, l, updates)
 			}
-			ended <- struct{}{}
 		}()
 	}
 	r.observe(Progress{Plan: &r.record})
 	c := newCollector(r)
-	for workers > 0 {
+	var waiting *plan.Leaf
+	for running := 0; ; {
+		if waiting == nil && ctx.Err() == nil {
+			waiting = c.front.Next()
+		}
+		if waiting == nil && running == 0 {
+			return c.finish(), c.err
+		}
+		out, stop := next, ctx.Done()
+		if waiting == nil {
+			out, stop = nil, nil
+		}
 		select {
+		case out <- waiting:
+			waiting = nil
+			running++
 		case u := <-updates:
 			r.observe(u)
 		case f := <-results:
+			running--
 			c.add(f)
 			if c.err != nil || r.options.FailFast && c.failed {
 				cancel()
 			}
-		case <-ended:
-			workers--
+		case <-stop:
+			waiting = nil
 		}
 	}
-	return c.finish(), c.err
 }
 
 func (r *runner) jobs() int {
-	n := r.options.Jobs
-	if n <= 0 {
-		n = goruntime.NumCPU()
+	if r.options.Jobs > 0 {
+		return r.options.Jobs
 	}
-	return min(n, len(r.plan.Leaves))
+	return goruntime.NumCPU()
 }
 
 func (r *runner) observe(p Progress) {
@@ -204,9 +206,9 @@ func (r *runner) observe(p Progress) {
 }
 
 // leaf runs one leaf in a world of its own and records what comes from it.
-func (r *runner) leaf(ctx context.Context, i int, updates chan<- Progress) finished {
-	pl := r.record.Leaves[i]
-	f := finished{index: i}
+func (r *runner) leaf(ctx context.Context, l *plan.Leaf, updates chan<- Progress) finished {
+	pl := l.Record()
+	f := finished{leaf: l}
 	f.writer, f.err = r.bundle.Leaf(pl.ID)
 	if f.err != nil {
 		return f
@@ -218,7 +220,7 @@ func (r *runner) leaf(ctx context.Context, i int, updates chan<- Progress) finis
 		Log:   func(service string, p []byte) { writing = errors.Join(writing, f.writer.Log(service, p)) },
 	}
 	job := run.Job{
-		Source: r.plan.Suite.Source, Leaf: pl.ID, Seed: uint64(r.plan.Seed),
+		Source: r.plan.Suite.Source, Leaf: pl.ID, Cell: l.Cell, Run: l.Run, Way: l.Way, Seed: uint64(r.plan.Seed),
 		Timeout: r.options.Timeout, Shared: r.options.Shared,
 	}
 	if r.options.Keep {
@@ -281,77 +283,6 @@ func replayArgs(o Options) []string {
 		args = append(args, "--shared-network")
 	}
 	return args
-}
-
-// collector puts finished leaves into the bundle. A leaf waits for its baseline: without a baseline
-// that works there is no PASS.
-type collector struct {
-	r         *runner
-	baselines map[string]bundle.Leaf
-	waiting   map[string][]finished
-	decided   int
-	failed    bool
-	err       error
-}
-
-func newCollector(r *runner) *collector {
-	return &collector{r: r, baselines: map[string]bundle.Leaf{}, waiting: map[string][]finished{}}
-}
-
-func (c *collector) add(f finished) {
-	pl := c.r.record.Leaves[f.index]
-	if f.err != nil {
-		f.writer.Abort()
-		if !errors.Is(f.err, context.Canceled) && c.err == nil {
-			c.err = fmt.Errorf("squall: leaf %s (%s/%s): %w", pl.ID, pl.Scenario, pl.Assumption, f.err)
-		}
-		return
-	}
-	if pl.Assumption == plan.Baseline {
-		c.baselines[pl.Scenario] = f.done.Leaf
-		c.put(f)
-		for _, waiting := range c.waiting[pl.Scenario] {
-			c.put(waiting)
-		}
-		delete(c.waiting, pl.Scenario)
-		return
-	}
-	if _, known := c.baselines[pl.Scenario]; known {
-		c.put(f)
-		return
-	}
-	c.waiting[pl.Scenario] = append(c.waiting[pl.Scenario], f)
-}
-
-func (c *collector) put(f finished) {
-	leaf := f.done.Leaf
-	if leaf.Assumption == plan.Baseline {
-		leaf.Verdict = check.WithControls(leaf.Verdict, leaf.Controls, nil)
-	} else {
-		baseline := c.baselines[leaf.Scenario]
-		leaf.Verdict = check.WithBaseline(leaf.Verdict, baseline.Verdict, leaf.Scenario)
-		leaf.Verdict = check.WithControls(leaf.Verdict, leaf.Controls, &baseline)
-	}
-	if err := f.writer.Close(leaf, f.done.Decisions); err != nil {
-		if c.err == nil {
-			c.err = err
-		}
-		return
-	}
-	c.failed = c.failed || leaf.Verdict.Outcome == verdict.Fail
-	c.decided++
-	c.r.observe(Progress{Leaf: c.r.record.Leaves[f.index], Phase: "done", Done: &leaf})
-}
-
-// finish reports whether every leaf was decided. Leaves whose baseline never ended cannot be judged
-// and count as not run.
-func (c *collector) finish() bool {
-	for _, waiting := range c.waiting {
-		for _, f := range waiting {
-			f.writer.Abort()
-		}
-	}
-	return c.decided == len(c.r.record.Leaves)
 }
 
 // environment says where a run took place, as far as it may matter for what came of it.

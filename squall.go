@@ -34,8 +34,13 @@ type Options struct {
 	Tests []string
 	// Shard of Shards, from 1; 0 of 0 runs all.
 	Shard, Shards int
-	// MaxLeaves refuses larger plans; 0 means no limit.
+	// MaxLeaves refuses larger plans, and leaves out what comes to light beyond it; 0 means no limit for the former
+	// and a few thousand for the latter.
 	MaxLeaves int
+	// Runs is how often each leaf is run, with seeds one apart; 0 means once.
+	Runs int
+	// exact are the leaves to run, where it is set.
+	exact []bundle.PlanLeaf
 	// Jobs is how many leaves run at once; 0 means one a CPU.
 	Jobs int
 	// FailFast stops at the first FAIL.
@@ -56,7 +61,9 @@ type Options struct {
 type Progress struct {
 	// Plan is set in the first call only.
 	Plan *bundle.Plan
-	// Leaf is the leaf concerned, Phase what it is at: load, start, body, stop, done.
+	// Added are leaves that have come to light.
+	Added []bundle.PlanLeaf
+	// Leaf is the leaf concerned, Phase what it is at: load, start, setup, body, stop, and done or pruned.
 	Leaf  bundle.PlanLeaf
 	Phase string
 	// Done is set when Phase is done.
@@ -98,6 +105,7 @@ func makePlan(ctx context.Context, l spec.Loader, source string, o Options) (*pl
 	}
 	return plan.Make(s, plan.Options{
 		Seed: root, Tests: o.Tests, Shard: o.Shard, Shards: o.Shards, MaxLeaves: o.MaxLeaves,
+		Runs: o.Runs, Exact: o.exact,
 	})
 }
 

@@ -153,6 +153,16 @@ func decide(t *testing.T, w *bundle.Writer, id string) {
 	}
 }
 
+// closed closes leaf aa with what is said of it.
+func closed(t *testing.T, w *bundle.Writer, leaf bundle.Leaf) error {
+	t.Helper()
+	l, err := w.Leaf("aa")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l.Close(leaf, nil)
+}
+
 func TestWriterRefuses(t *testing.T) {
 	pass := verdict.Verdict{Outcome: verdict.Pass}
 	for _, tc := range []struct {
@@ -174,21 +184,13 @@ func TestWriterRefuses(t *testing.T) {
 			return w.Close(bundle.Manifest{Complete: false})
 		}},
 		{"a verdict under another name", "a verdict on", func(t *testing.T, w *bundle.Writer) error {
-			l, err := w.Leaf("aa")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := l.Close(bundle.Leaf{ID: "aa", Scenario: "t", Assumption: bundle.Baseline, Verdict: pass}, nil); err != nil {
+			if err := closed(t, w, bundle.Leaf{ID: "aa", Scenario: "t", Assumption: bundle.Baseline, Verdict: pass}); err != nil {
 				t.Fatal(err)
 			}
 			return w.Close(bundle.Manifest{Complete: false})
 		}},
 		{"a PASS over a fault that never fired", "never fired", func(t *testing.T, w *bundle.Writer) error {
-			l, err := w.Leaf("aa")
-			if err != nil {
-				t.Fatal(err)
-			}
-			return l.Close(bundle.Leaf{ID: "aa", Verdict: pass, Rules: []bundle.RuleRecord{{ID: "a/0"}}}, nil)
+			return closed(t, w, bundle.Leaf{ID: "aa", Verdict: pass, Rules: []bundle.RuleRecord{{ID: "a/0"}}})
 		}},
 		{"two plans", "already written", func(t *testing.T, w *bundle.Writer) error { return w.Plan(bundle.Plan{}) }},
 		{"the same file twice", "written twice", func(t *testing.T, w *bundle.Writer) error {
@@ -211,26 +213,14 @@ func TestWriterRefuses(t *testing.T) {
 			return l.Event(event.Event{Seq: 2})
 		}},
 		{"FAIL without a reason", "without a reason", func(t *testing.T, w *bundle.Writer) error {
-			l, err := w.Leaf("aa")
-			if err != nil {
-				t.Fatal(err)
-			}
-			return l.Close(bundle.Leaf{ID: "aa", Verdict: verdict.Verdict{Outcome: verdict.Fail}}, nil)
+			return closed(t, w, bundle.Leaf{ID: "aa", Verdict: verdict.Verdict{Outcome: verdict.Fail}})
 		}},
 		{"PASS with a reason", "PASS with the reason", func(t *testing.T, w *bundle.Writer) error {
-			l, err := w.Leaf("aa")
-			if err != nil {
-				t.Fatal(err)
-			}
 			v := verdict.Verdict{Outcome: verdict.Pass, Reasons: []verdict.Reason{{Code: verdict.Timeout}}}
-			return l.Close(bundle.Leaf{ID: "aa", Verdict: v}, nil)
+			return closed(t, w, bundle.Leaf{ID: "aa", Verdict: v})
 		}},
 		{"a verdict of another leaf", `verdict of leaf "bb"`, func(t *testing.T, w *bundle.Writer) error {
-			l, err := w.Leaf("aa")
-			if err != nil {
-				t.Fatal(err)
-			}
-			return l.Close(bundle.Leaf{ID: "bb", Verdict: pass}, nil)
+			return closed(t, w, bundle.Leaf{ID: "bb", Verdict: pass})
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

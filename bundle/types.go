@@ -61,6 +61,12 @@ type Plan struct {
 	Leaves      []PlanLeaf       `json:"leaves"`
 	// Untried names assumptions that are declared, and that no leaf of the specification tries.
 	Untried []string `json:"untried,omitempty"`
+	// Pruned are leaves that the scenario has ruled out before its first step, or that are the same as another.
+	Pruned []PrunedLeaf `json:"pruned,omitempty"`
+	// Open tells that leaves may come to light while others run.
+	Open bool `json:"open,omitempty"`
+	// Unexplored is how many leaves came to light that a limit left out.
+	Unexplored int `json:"unexplored,omitempty"`
 }
 
 // PlanService is a declared service.
@@ -84,6 +90,8 @@ type PlanScenario struct {
 	Name     string `json:"name"`
 	Doc      string `json:"doc,omitempty"`
 	Position string `json:"position,omitempty"`
+	// Choices are the unknowns that its code can come to, as far as its text tells.
+	Choices []PlanChoice `json:"choices,omitempty"`
 }
 
 // PlanAssumption is a declared assumption.
@@ -104,6 +112,31 @@ type PlanLeaf struct {
 	// Assumption is Baseline, "none", for a baseline.
 	Assumption string `json:"assumption"`
 	Seed       uint64 `json:"seed"`
+	// Cell is what leaves that differ by their choices or their run have in common; "" where it is the ID.
+	Cell string `json:"cell,omitempty"`
+	// Choices are those at which the leaf takes another option than the first; it takes the first at all others.
+	Choices []ChoiceRecord `json:"choices,omitempty"`
+	// Waits is what became of the operations of its parallel branches: "." ended, "w" waited for another branch,
+	// a letter is the branch that went on first where all waited.
+	Waits string `json:"waits,omitempty"`
+	// Run is the number of the repetition, from 0.
+	Run int `json:"run,omitempty"`
+}
+
+// PlanChoice is a choice that is known before anything runs.
+type PlanChoice struct {
+	Name string `json:"name"`
+	// Options are the options in words; empty where they are not known.
+	Options []string `json:"options,omitempty"`
+	// Sure is set where every run comes to it that does not end before.
+	Sure     bool   `json:"sure,omitempty"`
+	Position string `json:"position,omitempty"`
+}
+
+// PrunedLeaf is a combination of choices that turned out to be none.
+type PrunedLeaf struct {
+	PlanLeaf
+	Why string `json:"why"`
 }
 
 // Verdicts is what came of it.
@@ -162,6 +195,8 @@ type ChoiceRecord struct {
 	Name  string `json:"name"`
 	Index int    `json:"index"`
 	Of    int    `json:"of"`
+	// Option is the option taken, in words.
+	Option string `json:"option,omitempty"`
 }
 
 // Decision is one decision of a rule, keyed so that scheduling does not matter.

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -62,6 +63,8 @@ type toy struct {
 	browser
 	// memory is a file that map has mapped.
 	memory []byte
+	// number is what get and set are about.
+	number atomic.Int64
 }
 
 func (d *toy) accept(l net.Listener, handle func(net.Conn)) {
@@ -93,6 +96,12 @@ func (d *toy) do(f []string) string {
 		"sleep": func(a []string) (string, error) {
 			ms, err := strconv.Atoi(a[0])
 			time.Sleep(time.Duration(ms) * time.Millisecond)
+			return "", err
+		},
+		"get": func([]string) (string, error) { return strconv.FormatInt(d.number.Load(), 10), nil },
+		"set": func(a []string) (string, error) {
+			n, err := strconv.ParseInt(a[0], 10, 64)
+			d.number.Store(n)
 			return "", err
 		},
 		"exit":   func(a []string) (string, error) { n, _ := strconv.Atoi(a[0]); os.Exit(n); return "", nil },

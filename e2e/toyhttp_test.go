@@ -41,7 +41,7 @@ func (b *browser) client(name string) *http.Client {
 		b.clients = map[string]*http.Client{}
 	}
 	if b.clients[name] == nil {
-		b.clients[name] = &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}, Timeout: 5 * time.Second}
+		b.clients[name] = &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}, Timeout: 2 * time.Second}
 	}
 	return b.clients[name]
 }

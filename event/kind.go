@@ -125,6 +125,7 @@ func Schema() []Row {
 			{"name", "string", "the choice"},
 			{"index", "int", "the option taken, from 0"},
 			{"of", "int", "how many options there were"},
+			{"option", "string", "the option in words"},
 		}},
 		{Property, "a monitor or property was decided", []Field{
 			{"name", "string", "the property"},

@@ -39,6 +39,9 @@ type When struct {
 	Every int `json:"every,omitempty"`
 	// MaxFires ends the rule after so many hits; 0 means no limit.
 	MaxFires int `json:"max_fires,omitempty"`
+	// Exhaustive has the first MaxFires matches decided by leaves, one for each way in which they can be hit and
+	// spared, instead of drawn with Probability; later ones are spared.
+	Exhaustive bool `json:"exhaustive,omitempty"`
 }
 
 // Syscall is a rule on system calls of one service.

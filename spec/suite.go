@@ -98,6 +98,11 @@ type Scenario struct {
 	// Monitors and Temporal hold in this scenario's leaves.
 	Monitors []*property.Monitor
 	Temporal []*property.Temporal
+	// Choices are the unknowns that its code can come to, as far as that is known without running it; in the order of
+	// the calls as long as they are Sure.
+	Choices []KnownChoice
+	// Rules out reports, for options by the names of choices, whether no leaf takes them together; nil for never.
+	RulesOut func(options map[string]int) (why string)
 	// Expect judges the result where no matrix cell does; nil means that returning is enough.
 	Expect Expect
 	// Timeout bounds the body; 0 means 30 s.
@@ -111,6 +116,16 @@ type Body func(ctx context.Context, w World) (result any, err error)
 // Expect judges a result. A *property.Violation fails the leaf; another error means that the
 // expectation itself is broken.
 type Expect func(ctx context.Context, w World, result any) error
+
+// KnownChoice is a choice that stands in the text of a body.
+type KnownChoice struct {
+	// Choice has no options where they are not known.
+	Choice
+	// Sure is set where every run comes to it, unless the body ends before. Fans is set for parallel(), whose orders
+	// come to light in the running.
+	Sure, Fans bool
+	Position   string
+}
 
 // Scope is a set of things that a body may inject.
 type Scope struct {
@@ -131,6 +146,8 @@ type Assumption struct {
 	Rules    []fault.Rule
 	Monitors []*property.Monitor
 	Temporal []*property.Temporal
+	// Parts are the assumptions that it puts in force together; nil for one that stands alone.
+	Parts    []*Assumption
 	Position string
 }
 
@@ -144,7 +161,11 @@ type Matrix struct {
 	Exclude   map[CellKey]bool
 	Monitors  []*property.Monitor
 	Temporal  []*property.Temporal
-	Position  string
+	// Timeout replaces the scenario's where it is not 0.
+	Timeout time.Duration
+	// FaultsMayRest lets rules of its cells never fire without harm to a PASS.
+	FaultsMayRest bool
+	Position      string
 }
 
 // CellKey names a cell of a matrix.

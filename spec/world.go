@@ -18,16 +18,46 @@ type World interface {
 	Inject(ctx context.Context, rules ...fault.Rule) (Active, error)
 	// Act does something to a service's processes.
 	Act(ctx context.Context, service string, a Action) error
-	// Choose decides an unknown with n options and returns one of 0 to n-1.
-	Choose(name string, n int) (int, error)
+	// Choose decides an unknown and returns the number of an option. Each option gets a leaf of its own.
+	Choose(c Choice) (int, error)
 	// Parallel runs branches as coroutines: one runs at a time and hands over at World calls.
-	Parallel(ctx context.Context, branches ...func(context.Context, World) error) error
+	Parallel(ctx context.Context, how Interleaving, branches ...func(context.Context, World) error) error
 	// Events returns the log.
 	Events() View
 	// Sleep waits.
 	Sleep(ctx context.Context, d time.Duration) error
 	// End ends the leaf where it stands; the body returns its result as its own error.
 	End(e Ended) error
+}
+
+// Choice is an unknown to be decided.
+type Choice struct {
+	// Name tells it apart from others. One without a name is known by its place in the order of calls.
+	Name string
+	// Options are what it is decided between, in words.
+	Options []string
+}
+
+// Order says which orders of the operations of parallel branches get leaves of their own.
+type Order string
+
+// The orders. An operation is a call of the World that has to do with the system.
+const (
+	// OneOrder lets operations of branches overlap, as they come.
+	OneOrder Order = ""
+	// AllOrders tries every order, CriticalOrders one of each set that differ only in the order of
+	// operations on different services, SomeOrders as many drawn ones as Count says.
+	AllOrders      Order = "all"
+	CriticalOrders Order = "critical"
+	SomeOrders     Order = "some"
+)
+
+// Interleaving says how parallel branches take turns.
+type Interleaving struct {
+	Order Order
+	Count int
+	// Exempt are services on which steps are not put in order.
+	Exempt []string
 }
 
 // Active is a set of rules in force.

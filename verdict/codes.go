@@ -35,6 +35,7 @@ const (
 	WorldFailed         Code = "world-failed"
 	ListenerTaken       Code = "listener-taken"
 	Halted              Code = "halted"
+	ChoiceUnmet         Code = "choice-unmet"
 	NothingTested       Code = "nothing-tested"
 	ReplayDiverged      Code = "replay-diverged"
 	NeverTriggered      Code = "never-triggered"
@@ -90,6 +91,7 @@ func Codes() []Row {
 		{WorldFailed, Inconclusive, "the leaf's world could not be built", "see squall doctor"},
 		{ListenerTaken, Inconclusive, "a program installs a system call supervisor of its own, so it cannot be supervised", "turn its own sandbox off"},
 		{Halted, Inconclusive, "the scenario ended itself because it has nothing to say here", "none needed if that is what you meant"},
+		{ChoiceUnmet, Inconclusive, "the leaf did not come to a choice that it is made for, or found other options there: the system did not do again what it had done", "look for chance in the system before the choice; compare with the leaf that takes the first option there"},
 		{NothingTested, Inconclusive, "no leaf was run", "check the filter and the spec"},
 		{ReplayDiverged, Inconclusive, "the replay left the recorded path", "read the first divergence"},
 

@@ -61,9 +61,7 @@ func tidy(err error) string {
 func hint(err error) string {
 	var many *squall.TooManyLeaves
 	var none *squall.NoMatch
-	var leaf *squall.NoLeaf
 	var file *unwritten
-	var absent *noneSuch
 	var schema *bundle.SchemaError
 	var invalid *bundle.InvalidError
 	var path *fs.PathError
@@ -74,12 +72,6 @@ func hint(err error) string {
 		return "choose with --test, split with --shard, or raise --max-leaves"
 	case errors.As(err, &none):
 		return matchHint(none)
-	case errors.As(err, &leaf) && len(leaf.There) > 0:
-		return "there is: " + strings.Join(leaf.There, " ")
-	case errors.As(err, &absent) && len(absent.there) == 0:
-		return "there is none at all"
-	case errors.As(err, &absent):
-		return "there is: " + strings.Join(absent.there, " ")
 	case errors.As(err, &schema):
 		return "use the version of squall that wrote it, or a newer one"
 	case errors.As(err, &invalid):
@@ -97,7 +89,26 @@ func hint(err error) string {
 	case errors.Is(err, fs.ErrNotExist):
 		return missingHint("specification.star")
 	}
-	return ""
+	return partHint(err)
+}
+
+// partHint says what a bundle has where something else was asked for.
+func partHint(err error) string {
+	var leaf *squall.NoLeaf
+	var absent *noneSuch
+	var there []string
+	switch {
+	case errors.As(err, &leaf):
+		there = leaf.There
+	case errors.As(err, &absent):
+		there = absent.there
+	default:
+		return ""
+	}
+	if len(there) == 0 {
+		return "there is none at all"
+	}
+	return "there is: " + strings.Join(there, " ")
 }
 
 func matchHint(e *squall.NoMatch) string {

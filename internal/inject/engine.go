@@ -16,6 +16,7 @@ import (
 // held for the time of a decision only.
 type Engine struct {
 	seed  seed.Seed
+	fires Fires
 	needs atomic.Pointer[needsTable]
 
 	mu     sync.Mutex
@@ -47,7 +48,10 @@ type lane struct {
 	// base is the index at the latest installation: Nth, After and Every count from there.
 	base int64
 	// hits counts hits since the latest installation, delivered or not, for MaxFires.
-	hits    int
+	hits int
+	// asked counts the decisions of an exhaustive rule since the latest installation, decided all of them.
+	asked   int
+	decided int64
 	history bits
 }
 
@@ -59,12 +63,20 @@ type pending struct {
 // maxPending bounds the decisions kept for calls that may never be reissued.
 const maxPending = 256
 
+// Fires decides whether an exhaustive rule hits a service's call, of which it is the n-th that it could
+// hit. It is called from any goroutine and must not wait.
+type Fires func(rule, service string, n int64) bool
+
 // New returns an engine without rules.
 func New(s seed.Seed) *Engine {
 	e := &Engine{seed: s, byID: map[string]*rule{}}
 	e.needs.Store(&needsTable{})
 	return e
 }
+
+// Exhaust has fires decide for exhaustive rules, which hit otherwise. It is called before any rule is
+// installed.
+func (e *Engine) Exhaust(fires Fires) { e.fires = fires }
 
 // Install puts rules in force after those that are. Link rules are passed over: they belong to the
 // relays. A rule that was lifted may come back: its When begins anew, its draws and its count of
@@ -119,7 +131,7 @@ func (e *Engine) admit(r *rule) {
 	}
 	old.Rule, old.errno, old.glob, old.files = r.Rule, r.errno, r.glob, r.files
 	for _, l := range old.lanes {
-		l.base, l.hits = l.index, 0
+		l.base, l.hits, l.asked = l.index, 0, 0
 	}
 	e.active = append(e.active, old)
 }
@@ -152,7 +164,7 @@ func (e *Engine) Decide(c Call) Decision {
 		}
 		l.index++
 		d.matched = true
-		hit := !r.spares(l) && e.draw(r, c.Service, l.index)
+		hit := !r.spares(l) && e.hits(r, l, c.Service)
 		l.history.push(hit)
 		if !hit {
 			continue
@@ -259,6 +271,9 @@ func (r *rule) kindOf(c Call) fault.Descriptor {
 func (r *rule) spent(l *lane) bool { return spent(r.When, l) }
 
 func spent(w fault.When, l *lane) bool {
+	if w.Exhaustive && l.asked >= w.MaxFires {
+		return true
+	}
 	return (w.MaxFires > 0 && l.hits >= w.MaxFires) ||
 		(w.Nth > 0 && l.index-l.base >= int64(w.After+w.Nth))
 }
@@ -269,6 +284,16 @@ func (r *rule) spares(l *lane) bool { return spares(r.When, l) }
 func spares(w fault.When, l *lane) bool {
 	n := l.index - l.base - int64(w.After)
 	return n <= 0 || (w.Nth > 0 && n != int64(w.Nth)) || (w.Every > 0 && n%int64(w.Every) != 0)
+}
+
+// hits decides over a match that the rule's counters do not leave out.
+func (e *Engine) hits(r *rule, l *lane, service string) bool {
+	if !r.When.Exhaustive {
+		return e.draw(r, service, l.index)
+	}
+	l.asked++
+	l.decided++
+	return e.fires == nil || e.fires(r.ID, service, l.decided)
 }
 
 func (e *Engine) draw(r *rule, service string, index int64) bool {

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/squallhq/squall/bundle"
 	"github.com/squallhq/squall/fault"
@@ -19,9 +20,6 @@ import (
 	"github.com/squallhq/squall/property"
 	"github.com/squallhq/squall/spec"
 )
-
-// Baseline is the assumption of the leaves that run without a fault.
-const Baseline = "none"
 
 // Options choose the leaves.
 type Options struct {
@@ -32,6 +30,10 @@ type Options struct {
 	Shard, Shards int
 	// MaxLeaves refuses a plan with more leaves; 0 means no limit.
 	MaxLeaves int
+	// Runs is how often each leaf is run, with seeds one apart; 0 means once.
+	Runs int
+	// Exact, where it is set, are the leaves to run and nothing beside them, whatever Tests say.
+	Exact []bundle.PlanLeaf
 }
 
 // Plan is the leaves to be run.
@@ -41,12 +43,23 @@ type Plan struct {
 	Leaves []*Leaf
 	// Untried names the assumptions that no leaf of the suite tries, chosen or not.
 	Untried []string
+	// elsewhere are the IDs of leaves that other shards run.
+	elsewhere []string
 }
 
-// Leaf is one run: a scenario under an assumption.
+// Leaf is one run: a scenario under an assumption, with the options that it takes at its choices.
 type Leaf struct {
-	// ID depends on the suite's file name, the scenario and the assumption only.
-	ID       string
+	// ID depends on the suite's file name, the scenario, the assumption, the options other than the first, and
+	// the number of the repetition only. Cell is that of the leaf that takes the first option everywhere, the first time.
+	ID, Cell string
+	Run      int
+	Way      Way
+	// Pivot is the choice that this leaf decides otherwise than the one that brought it to light. Guessed is set
+	// where none has: the text of the specification says that the choices are met.
+	Pivot   string
+	Guessed bool
+	// Explores is set where choices that it meets make further leaves.
+	Explores bool
 	Scenario *spec.Scenario
 	// Assumption is nil for a baseline.
 	Assumption *spec.Assumption
@@ -56,12 +69,16 @@ type Leaf struct {
 	// Elsewhere are, of a baseline, the monitors that hold in other leaves of the scenario only.
 	Elsewhere []*property.Monitor
 	Seed      seed.Seed
+	// Timeout replaces the scenario's where it is not 0.
+	Timeout time.Duration
+	// MayRest lets the assumption's rules never fire.
+	MayRest bool
 }
 
-// AssumptionName returns the assumption's name, or Baseline.
+// AssumptionName returns the assumption's name, or bundle.Baseline.
 func (l *Leaf) AssumptionName() string {
 	if l.Assumption == nil {
-		return Baseline
+		return bundle.Baseline
 	}
 	return l.Assumption.Name
 }
@@ -74,7 +91,14 @@ func (l *Leaf) Rules() []fault.Rule {
 	if l.Assumption == nil {
 		return nil
 	}
-	return l.Assumption.Rules
+	if !l.MayRest {
+		return l.Assumption.Rules
+	}
+	rules := slices.Clone(l.Assumption.Rules)
+	for i := range rules {
+		rules[i].Optional = true
+	}
+	return rules
 }
 
 // TooMany is the error of a plan with more leaves than allowed.
@@ -87,35 +111,29 @@ func (e *TooMany) Error() string {
 
 // Make returns the plan of a suite.
 func Make(s *spec.Suite, o Options) (*Plan, error) {
-	leaves := all(s, o.Seed)
+	cells := all(s, o.Seed)
+	p := &Plan{Suite: s, Seed: o.Seed, Untried: untried(s, cells)}
+	if o.Exact != nil {
+		var err error
+		p.Leaves, err = exact(cells, o)
+		return p, err
+	}
+	leaves := grown(cells, o)
 	chosen, err := choose(leaves, o.Tests)
 	if err != nil {
 		return nil, err
 	}
-	chosen = shard(chosen, o.Shard, o.Shards)
-	p := &Plan{Suite: s, Seed: o.Seed, Leaves: withBaselines(leaves, chosen), Untried: untried(s, leaves)}
+	mine := shard(chosen, o.Shard, o.Shards)
+	p.Leaves = withBaselines(leaves, mine)
+	for _, l := range chosen {
+		if !slices.Contains(p.Leaves, l) {
+			p.elsewhere = append(p.elsewhere, l.ID)
+		}
+	}
 	if o.MaxLeaves > 0 && len(p.Leaves) > o.MaxLeaves {
 		return nil, &TooMany{Leaves: len(p.Leaves), Max: o.MaxLeaves}
 	}
 	return p, nil
-}
-
-// Find returns the leaf whose ID begins with prefix; it is an error if there is none or several.
-func (p *Plan) Find(prefix string) (*Leaf, error) {
-	var found *Leaf
-	for _, l := range p.Leaves {
-		if !strings.HasPrefix(l.ID, prefix) {
-			continue
-		}
-		if found != nil {
-			return nil, fmt.Errorf("plan: leaf %q: several leaves begin so", prefix)
-		}
-		found = l
-	}
-	if found == nil || prefix == "" {
-		return nil, fmt.Errorf("plan: leaf %q: there is none", prefix)
-	}
-	return found, nil
 }
 
 // all returns every leaf: for each scenario its baseline, then its cells in the order of the
@@ -124,7 +142,7 @@ func all(s *spec.Suite, root seed.Seed) []*Leaf {
 	var leaves []*Leaf
 	for _, sc := range s.Scenarios {
 		base := newLeaf(s, sc, nil, root)
-		byName := map[string]*Leaf{Baseline: base}
+		byName := map[string]*Leaf{bundle.Baseline: base}
 		row := []*Leaf{base}
 		for _, m := range s.Matrices {
 			if !slices.Contains(m.Scenarios, sc) {
@@ -146,6 +164,7 @@ func all(s *spec.Suite, root seed.Seed) []*Leaf {
 					row = append(row, leaf)
 				}
 				leaf.addProperties(m)
+				leaf.Timeout, leaf.MayRest = max(leaf.Timeout, m.Timeout), leaf.MayRest || m.FaultsMayRest
 				leaf.Expect = both(leaf.Expect, cellExpect(m, key, sc))
 			}
 		}
@@ -167,8 +186,8 @@ func newLeaf(s *spec.Suite, sc *spec.Scenario, a *spec.Assumption, root seed.See
 		l.Monitors = append(l.Monitors, a.Monitors...)
 		l.Temporal = append(l.Temporal, a.Temporal...)
 	}
-	l.ID = seed.ID(8, filepath.Base(s.Source), sc.Name, l.AssumptionName())
-	l.Seed = root.Derive(l.ID)
+	l.Cell = seed.ID(8, filepath.Base(s.Source), sc.Name, l.AssumptionName())
+	l.ID, l.Seed = l.Cell, root.Derive(l.Cell)
 	return l
 }
 
@@ -225,7 +244,9 @@ func choose(leaves []*Leaf, globs []string) ([]*Leaf, error) {
 			if err != nil {
 				return nil, fmt.Errorf("plan: filter %q: %w", g, err)
 			}
-			if byName, _ := path.Match(g, l.Name()); byScenario || byName || strings.HasPrefix(l.ID, g) && len(g) >= 4 {
+			byName, _ := path.Match(g, l.Name())
+			byID := strings.HasPrefix(l.ID, g) && len(g) >= 4
+			if byScenario || byName || byID {
 				taken, used[g] = true, true
 			}
 		}
@@ -318,7 +339,7 @@ func (p *Plan) Record() bundle.Plan {
 		r.Services = append(r.Services, ps)
 	}
 	for _, s := range p.Suite.Scenarios {
-		r.Scenarios = append(r.Scenarios, bundle.PlanScenario{Name: s.Name, Doc: s.Doc, Position: s.Position})
+		r.Scenarios = append(r.Scenarios, bundle.PlanScenario{Name: s.Name, Doc: s.Doc, Position: s.Position, Choices: choicesOf(s)})
 	}
 	for _, a := range p.Suite.Assumptions {
 		pa := bundle.PlanAssumption{Name: a.Name, Doc: a.Doc, Effects: []string{}, Position: a.Position}
@@ -328,9 +349,8 @@ func (p *Plan) Record() bundle.Plan {
 		r.Assumptions = append(r.Assumptions, pa)
 	}
 	for _, l := range p.Leaves {
-		r.Leaves = append(r.Leaves, bundle.PlanLeaf{
-			ID: l.ID, Scenario: l.Scenario.Name, Assumption: l.AssumptionName(), Seed: uint64(l.Seed),
-		})
+		r.Leaves = append(r.Leaves, l.Record())
+		r.Open = r.Open || l.Explores && l.open()
 	}
 	return r
 }

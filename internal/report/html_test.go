@@ -93,6 +93,9 @@ func TestPageAt360Pixels(t *testing.T) {
 	c.open(pageOf(t, bundletest.Options{}), view{width: 360, height: 740, mobile: true})
 	narrow := func(where string) {
 		t.Helper()
+		if out := c.eval(`[...document.querySelectorAll(".card *, .panel .story *, .matrix tbody th")].filter(e => e.getBoundingClientRect().right > 361 && !e.closest(".command, pre")).length`); out != 0.0 {
+			t.Errorf("%s has %v elements beyond its edge", where, out)
+		}
 		if w := c.number("document.documentElement.scrollWidth"); w > 360 {
 			t.Errorf("%s is %v pixels wide: %v", where, w, c.eval(`[...document.querySelectorAll("body *")].filter(e => e.getBoundingClientRect().right > 361 && !e.closest(".scroll, .command, pre")).map(e => e.tagName + "." + e.className).join(" ")`))
 		}
@@ -103,6 +106,15 @@ func TestPageAt360Pixels(t *testing.T) {
 	c.until(`document.querySelector("#events .row.witness") !== null`)
 	narrow("the leaf")
 	c.shot("narrow-leaf", true)
+	c.open(pageOfWord(t, strings.Repeat("a_rather_long_name_", 3)), view{width: 360, height: 740, mobile: true})
+	narrow("the overview of long names")
+	if x := c.number(`document.querySelector(".matrix a.cell").getBoundingClientRect().right`); x > 360 {
+		t.Errorf("the matrix shows no cell beside a long name; the first ends at %v", x)
+	}
+	c.click(".matrix a.cell.fail")
+	c.until(`document.querySelector("#events .row.witness") !== null`)
+	narrow("a leaf of long names")
+	c.shot("narrow-long", true)
 	wellBehaved(t, c)
 }
 
@@ -276,9 +288,10 @@ func TestPageOpensTheLeafOfItsAddressAndPrints(t *testing.T) {
 }
 
 // What a program printed, or a hostile bundle says, stays text.
-func TestHostileTextStaysText(t *testing.T) {
-	const evil = `</script><script>window.owned=1</script><img src=x onerror="window.owned=1">"'&{{.}}`
-	path := filepath.Join(t.TempDir(), "evil.squall")
+// pageOfWord makes a page on which every name and text is the same word.
+func pageOfWord(t *testing.T, word string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "word.squall")
 	w, err := bundle.Create(path, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -290,26 +303,32 @@ func TestHostileTextStaysText(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	must(w.Plan(bundle.Plan{Source: evil, Services: []bundle.PlanService{{Name: evil, Interfaces: []bundle.PlanInterface{{Name: evil}}}},
-		Assumptions: []bundle.PlanAssumption{{Name: evil, Doc: evil, Effects: []string{evil}}},
-		Leaves:      []bundle.PlanLeaf{{ID: "aa", Scenario: evil, Assumption: evil}}}))
+	must(w.Plan(bundle.Plan{Source: word, Services: []bundle.PlanService{{Name: word, Interfaces: []bundle.PlanInterface{{Name: word}}}},
+		Assumptions: []bundle.PlanAssumption{{Name: word, Doc: word, Effects: []string{word}}},
+		Leaves:      []bundle.PlanLeaf{{ID: "aa", Scenario: word, Assumption: word}}}))
 	l, err := w.Leaf("aa")
 	must(err)
-	must(l.Event(event.Event{Seq: 1, Service: evil, Kind: event.Stdout, Fields: map[string]any{"line": evil, evil: evil}}))
-	must(l.Log("api", []byte(evil)))
-	must(l.Close(bundle.Leaf{ID: "aa", Scenario: evil, Assumption: evil, Result: evil,
-		Verdict:    verdict.Verdict{Outcome: verdict.Fail, Reasons: []verdict.Reason{{Code: verdict.AssertionFailed, Detail: evil, Subject: evil, Witness: 1, Position: evil}}},
-		Rules:      []bundle.RuleRecord{{ID: evil, Target: evil, Effect: evil}},
-		Properties: []bundle.PropertyRecord{{Name: evil, Kind: evil, Result: evil, Message: evil}}}, nil))
-	must(w.Close(bundle.Manifest{Complete: true, Source: evil, Tool: evil, Environment: map[string]string{"x": evil}}))
+	must(l.Event(event.Event{Seq: 1, Service: word, Kind: event.Stdout, Fields: map[string]any{"line": word, word: word}}))
+	must(l.Log("api", []byte(word)))
+	must(l.Close(bundle.Leaf{ID: "aa", Scenario: word, Assumption: word, Result: word,
+		Verdict:    verdict.Verdict{Outcome: verdict.Fail, Reasons: []verdict.Reason{{Code: verdict.AssertionFailed, Detail: word, Subject: word, Witness: 1, Position: word}}},
+		Rules:      []bundle.RuleRecord{{ID: word, Target: word, Effect: word}},
+		Properties: []bundle.PropertyRecord{{Name: word, Kind: word, Result: word, Message: word}}}, nil))
+	must(w.Close(bundle.Manifest{Complete: true, Source: word, Tool: word, Environment: map[string]string{"x": word}}))
 	r, err := bundle.Open(path)
 	must(err)
 	defer r.Close()
-	page := filepath.Join(t.TempDir(), "evil.html")
+	page := filepath.Join(t.TempDir(), "word.html")
 	f, err := os.Create(page)
 	must(err)
 	must(HTML(f, r))
 	must(f.Close())
+	return page
+}
+
+func TestHostileTextStaysText(t *testing.T) {
+	const evil = `</script><script>window.owned=1</script><img src=x onerror="window.owned=1">"'&{{.}}`
+	page := pageOfWord(t, evil)
 	c := newChromium(t)
 	c.open(page, view{width: 1280, height: 900})
 	c.click(".matrix a.cell")
@@ -375,6 +394,13 @@ func TestSentence(t *testing.T) {
 		if got := Sentence(bundle.Verdicts{Leaves: tc.leaves}); got != tc.want {
 			t.Errorf("got %q, want %q", got, tc.want)
 		}
+	}
+}
+
+func TestAHeadlineStaysOne(t *testing.T) {
+	leaf := bundle.Leaf{Scenario: "s", Assumption: bundle.Baseline, Verdict: failed(strings.Repeat("word ", 500))}
+	if got := Sentence(bundle.Verdicts{Leaves: []bundle.Leaf{leaf}}); len(got) > 160 || !strings.HasSuffix(got, "…, in s.") {
+		t.Errorf("%d bytes: %.200s", len(got), got)
 	}
 }
 

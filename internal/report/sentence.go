@@ -55,6 +55,9 @@ func share(k, n int, one, many string) string {
 	return fmt.Sprintf("%d of %d leaves %s", k, n, many)
 }
 
+// headline is the most that a sentence says of a reason; the leaf's own entry has all of it.
+const headline = 120
+
 func why(leaves []bundle.Leaf) string {
 	leaf := leaves[0]
 	r := leaf.Verdict.Reasons[0]
@@ -63,6 +66,7 @@ func why(leaves []bundle.Leaf) string {
 		row, _ := verdict.Lookup(r.Code)
 		detail = row.Sentence
 	}
+	detail = cut(detail, headline)
 	where := leaf.Scenario
 	if leaf.Assumption != bundle.Baseline {
 		where += " under " + leaf.Assumption

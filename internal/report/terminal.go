@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"unicode"
 
@@ -11,9 +12,15 @@ import (
 
 func printable(s string) string { return Printable(strings.TrimRight(s, " \t\r\n")) }
 
+// colours matches what programs print to colour a terminal.
+var colours = regexp.MustCompile(`\x1b\[[0-9;:]*m`)
+
 // Printable makes text that comes from programs or from somebody's bundle safe for a terminal: on one line, it neither
 // moves the cursor nor changes colours nor the direction of writing.
 func Printable(s string) string {
+	if strings.ContainsRune(s, '\x1b') {
+		s = colours.ReplaceAllString(s, "")
+	}
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\t', r == '\n':

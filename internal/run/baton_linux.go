@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-
-	"github.com/squallhq/squall/spec"
 )
 
 // baton makes parallel branches coroutines: only its holder runs the scenario's code. A branch
@@ -49,34 +47,6 @@ func (b *baton) give() {
 	}
 	close(b.queue[0])
 	b.queue = b.queue[1:]
-}
-
-// Parallel runs the branches to their ends and returns the errors of all, in their order.
-func (w *world) Parallel(ctx context.Context, branches ...func(context.Context, spec.World) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	w.baton.give()
-	defer w.baton.take()
-	shared := &baton{}
-	errs := make([]error, len(branches))
-	done := make(chan struct{})
-	for i, branch := range branches {
-		turn := shared.join()
-		go func() {
-			defer func() { done <- struct{}{} }()
-			inner := *w
-			inner.baton = shared
-			<-turn
-			defer shared.give()
-			if errs[i] = branch(ctx, &inner); errs[i] != nil {
-				cancel()
-			}
-		}()
-	}
-	for range branches {
-		<-done
-	}
-	return firstCause(errs)
 }
 
 // firstCause prefers the error that cancelled the others over their cancellation.

@@ -67,7 +67,7 @@ func (s *service) ended(err error) {
 	var launch *intercept.LaunchError
 	switch {
 	case errors.As(err, &launch):
-		s.l.note(s.Name, verdict.ServiceNotStarted, err.Error())
+		s.l.note(s.Name, verdict.ServiceNotStarted, startText(err))
 	case errors.Is(err, io.EOF), errors.Is(err, intercept.ErrClosed):
 	default:
 		s.l.note(s.Name, verdict.SupervisionLost, err.Error())
@@ -329,7 +329,7 @@ func (s *service) connect(session intercept.Session, c intercept.Call) {
 		s.connected(session, c, result)
 		return
 	}
-	go func() { s.connected(session, c, result.Later()) }()
+	s.holds.Go(func() { s.connected(session, c, result.Later()) })
 }
 
 func (s *service) connected(session intercept.Session, c intercept.Call, r dial.Result) {

@@ -35,6 +35,8 @@ type faults struct {
 	// installed has the Seq of the event that says so. The actors ask for it while mu is held by who
 	// installs or lifts, so it stands apart.
 	installed sync.Map
+	// spared reports whether a rule was kept from acting by the leaf's choices.
+	spared func(rule string) bool
 }
 
 func newFaults(log *event.Log, syscall, link, message actor) *faults {
@@ -123,7 +125,7 @@ func (f *faults) records() []bundle.RuleRecord {
 	for i, r := range f.all {
 		out[i] = bundle.RuleRecord{
 			ID: r.ID, Assumption: r.Assumption, Target: r.Target(), Effect: r.Effect(),
-			Optional: r.Optional, Fired: f.actor(r).Fired(r.ID), Position: r.Position,
+			Optional: r.Optional || r.When.Exhaustive && f.spared(r.ID), Fired: f.actor(r).Fired(r.ID), Position: r.Position,
 		}
 	}
 	return out

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -65,7 +66,7 @@ func inside(in *launch.Inside, loader spec.Loader) error {
 	if err != nil {
 		return err
 	}
-	pl, err := p.Find(job.Leaf)
+	pl, err := p.Find(job.Leaf, job.Cell, job.Run, job.Way)
 	if err != nil {
 		return fmt.Errorf("run: the specification changed while it was run: %w", err)
 	}
@@ -81,7 +82,8 @@ func newLeaf(job Job, pl *plan.Leaf, out *frames, alive *pulse) *leaf {
 	clock := vtime.Wall()
 	l := &leaf{
 		plan: pl, job: job, clock: clock, out: out, alive: alive, services: map[string]*service{}, reach: pl.Reach(),
-		log: event.NewLog(clock.Now), clients: map[string]protocol.Client{}, phases: map[string]time.Duration{},
+		choices: newChoices(pl.Way),
+		log:     event.NewLog(clock.Now), clients: map[string]protocol.Client{}, phases: map[string]time.Duration{},
 		judge: judge{props: check.New(check.Properties{Monitors: pl.Monitors, Temporal: pl.Temporal})},
 	}
 	l.log.Sink(func(e event.Event) { out.send(Frame{Event: &e}) })
@@ -115,6 +117,8 @@ func (l *leaf) lead(ctx context.Context, in *launch.Inside, suite *spec.Suite) (
 	}
 	l.system.reaper = launch.NewReaper()
 	l.faults = newFaults(l.log, l.system.inject, l.system.net, l.system.messages)
+	l.faults.spared = l.choices.spared
+	l.system.inject.Exhaust(l.choices.fires)
 	for _, s := range suite.Services {
 		if s.Dir == "" {
 			s.Dir = filepath.Dir(suite.Source)
@@ -147,7 +151,7 @@ func (l *leaf) touch() {
 
 // unbuilt is what comes of a leaf whose world could not be built.
 func (l *leaf) unbuilt(err error) Done {
-	why := verdict.Reason{Code: verdict.WorldFailed, Detail: err.Error()}
+	why := verdict.Reason{Code: verdict.WorldFailed, Detail: strings.TrimPrefix(err.Error(), "launch: ")}
 	return Done{Leaf: bundle.Leaf{
 		ID: l.plan.ID, Scenario: l.plan.Scenario.Name, Assumption: l.plan.AssumptionName(), Seed: uint64(l.plan.Seed),
 		Verdict: verdict.Verdict{Outcome: verdict.Inconclusive, Reasons: []verdict.Reason{why}},

@@ -16,6 +16,7 @@ import (
 	"github.com/squallhq/squall/internal/link"
 	"github.com/squallhq/squall/internal/plan"
 	"github.com/squallhq/squall/internal/vtime"
+	"github.com/squallhq/squall/property"
 	"github.com/squallhq/squall/protocol"
 	"github.com/squallhq/squall/spec"
 	"github.com/squallhq/squall/verdict"
@@ -37,9 +38,11 @@ type leaf struct {
 	reach    plan.Reach
 	faults   *faults
 	judge    judge
-	choices  []bundle.ChoiceRecord
-	clients  map[string]protocol.Client
-	phases   map[string]time.Duration
+	choices  *choices
+	// operations is set once the body has had to do with the system.
+	operations atomic.Bool
+	clients    map[string]protocol.Client
+	phases     map[string]time.Duration
 }
 
 // judge is what is known of the leaf's properties while it runs.
@@ -118,10 +121,6 @@ func (l *leaf) client(t spec.Target) (protocol.Client, error) {
 	c := p.Client(s.dialer(t.Port, p.Info().Datagram), t)
 	l.clients[t.String()] = c
 	return c, nil
-}
-
-func choice(name string, i, n int) bundle.ChoiceRecord {
-	return bundle.ChoiceRecord{Name: name, Index: i, Of: n}
 }
 
 // phase begins a phase and ends the one before; the last call has no name.
@@ -217,6 +216,13 @@ func (l *leaf) body(ctx context.Context) outcome {
 		end.expected = true
 		if errors.Is(end.expect, errDecided) || errors.Is(end.expect, errTerminated) {
 			end.expect = nil
+		}
+		var violated *property.Violation
+		if errors.Is(end.expect, context.DeadlineExceeded) && !errors.As(end.expect, &violated) {
+			end.expect = &spec.Ended{
+				Code: string(verdict.Timeout), Detail: fmt.Sprintf("the expectation was not done %s after the scenario began", timeout),
+				Position: l.plan.Scenario.Position,
+			}
 		}
 	}
 	return end

@@ -255,7 +255,7 @@ func (l *leaf) whyNoMessage(r fault.Rule) string {
 	m := r.Message
 	switch {
 	case failed != "":
-		return fmt.Sprintf("%d requests matched, but %s", seen.Matched, failed)
+		return fmt.Sprintf("%s matched, but %s", count(seen.Matched, "request"), failed)
 	case seen.Requests == 0:
 		n := 0
 		for _, e := range l.log.All() {

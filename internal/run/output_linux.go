@@ -10,6 +10,7 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -52,8 +53,12 @@ type output struct {
 	// taken counts bytes, count lines.
 	taken int64
 	count int
-	// cut is set once no more lines become events. Then after counts the bytes that went to the log, end
-	// keeps the last ones and dropped counts those in between.
+	over  overflow
+}
+
+// overflow is what is too much to be judged. Once cut is set no more lines become events; after counts the
+// bytes that went to the log since, end keeps the last ones and dropped counts those in between.
+type overflow struct {
 	cut            bool
 	after, dropped int64
 	end            []byte
@@ -77,13 +82,13 @@ func (o *output) follow() {
 		o.line(o.rest)
 		o.rest = nil
 	}
-	if o.dropped > 0 {
-		o.sink(fmt.Appendf(nil, "\n[squall: %d bytes of %s's %s are left out here]\n", o.dropped, o.service, o.kind))
+	if o.over.dropped > 0 {
+		o.sink(fmt.Appendf(nil, "\n[squall: %d bytes of %s's %s are left out here]\n", o.over.dropped, o.service, o.kind))
 	}
-	if len(o.end) > 0 {
-		o.sink(o.end)
+	if len(o.over.end) > 0 {
+		o.sink(o.over.end)
 	}
-	if err == nil {
+	if o.err != nil {
 		err = o.err
 	}
 	if !errors.Is(err, io.EOF) && err != nil {
@@ -103,6 +108,17 @@ func (o *output) drain() {
 			more = o.step(fd, until)
 		}
 	})
+}
+
+// leave takes what is there and ends the stream.
+func (o *output) leave() {
+	o.drain()
+	o.mu.Lock()
+	if o.err == nil {
+		o.err = io.EOF
+	}
+	o.mu.Unlock()
+	_ = o.file.SetReadDeadline(time.Unix(1, 0)) // the reader waits no longer
 }
 
 // take reads until there is nothing more for now; it reports whether the stream has ended.
@@ -141,35 +157,35 @@ func (o *output) step(fd uintptr, until int64) bool {
 
 // split makes lines of what came.
 func (o *output) split(b []byte) {
-	if o.cut {
+	if o.over.cut {
 		o.spare(b)
 		return
 	}
 	o.sink(b)
 	o.rest = lines(append(o.rest, b...), o.line)
-	if o.cut {
+	if o.over.cut {
 		o.rest = nil
 	}
 }
 
 // spare puts away what came after the cut.
 func (o *output) spare(b []byte) {
-	if room := logCount - o.after; room > 0 {
+	if room := logCount - o.over.after; room > 0 {
 		n := min(room, int64(len(b)))
 		o.sink(b[:n])
-		o.after += n
+		o.over.after += n
 		b = b[n:]
 	}
-	o.end = append(o.end, b...)
-	if over := len(o.end) - tailCount; over > 0 {
-		o.dropped += int64(over)
-		o.end = append(o.end[:0], o.end[over:]...)
+	o.over.end = append(o.over.end, b...)
+	if over := len(o.over.end) - tailCount; over > 0 {
+		o.over.dropped += int64(over)
+		o.over.end = append(o.over.end[:0], o.over.end[over:]...)
 	}
 }
 
 // line makes an event of a line, as long as there are not too many.
 func (o *output) line(b []byte) {
-	if o.cut {
+	if o.over.cut {
 		return
 	}
 	o.count++
@@ -177,7 +193,7 @@ func (o *output) line(b []byte) {
 		o.log.Append(o.service, o.kind, decode(b))
 		return
 	}
-	o.cut = true
+	o.over.cut = true
 	much := fmt.Sprintf("%d lines", lineCount)
 	if o.count <= lineCount {
 		much = fmt.Sprintf("%d MiB", byteCount>>20)

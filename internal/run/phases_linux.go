@@ -179,7 +179,7 @@ func (l *leaf) done(end outcome, duration time.Duration) Done {
 	}
 	in := check.Input{
 		Ending: end.Ending, Expected: end.expected && !l.judge.unjudged.Load(), Expect: end.expect, Asserted: l.judge.asserted.Load(),
-		Reasons: slices.Concat(end.reasons, l.faults.bypasses(), l.system.messages.bypasses(), reasons), Warnings: warnings, Records: records, Events: l.log.All(),
+		Reasons: slices.Concat(end.reasons, l.faults.bypasses(), l.system.messages.bypasses(), l.choices.reason(), reasons), Warnings: warnings, Records: records, Events: l.log.All(),
 	}
 	rules := l.faults.records()
 	for _, r := range rules {
@@ -190,11 +190,11 @@ func (l *leaf) done(end outcome, duration time.Duration) Done {
 	decisions := slices.Concat(l.system.inject.Decisions(), l.system.net.decisions(), l.system.messages.Decisions())
 	events := l.log.All()
 	return Done{
-		Decisions: decisions,
+		Decisions: decisions, Met: l.choices.met(), Waits: l.choices.waits(), Idle: !l.operations.Load(), Unmet: l.choices.unmet(),
 		Leaf: bundle.Leaf{
 			ID: l.plan.ID, Scenario: l.plan.Scenario.Name, Assumption: l.plan.AssumptionName(),
 			Seed: uint64(l.plan.Seed), Verdict: v, Duration: duration, Phases: l.phases, Rules: rules,
-			Properties: records, Choices: l.choices, Result: end.result, Events: len(events),
+			Properties: records, Choices: l.choices.records(), Result: end.result, Events: len(events),
 			Assurance: bundle.Assurance{Level: "L1", Controls: controls, Shapes: shapes},
 			Trace:     check.Hash(check.NormalForm(events, decisions)),
 		},

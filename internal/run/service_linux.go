@@ -33,7 +33,7 @@ type service struct {
 	network *launch.Network
 	sub     intercept.Subscription
 
-	// holds waits for the calls that are held.
+	// holds waits for the calls that are held, and the connects that are not decided.
 	holds sync.WaitGroup
 
 	mu      sync.Mutex
@@ -76,6 +76,8 @@ func (s *service) launch(ctx context.Context) error {
 	defer stderrW.Close()
 	p := &process{exited: make(chan struct{})}
 	if p.streams, err = s.streams(stdout, stderr); err != nil {
+		stdout.Close()
+		stderr.Close()
 		return fmt.Errorf("run: %s: %w", s.Name, err)
 	}
 	var exit <-chan launch.Exit
@@ -205,7 +207,7 @@ func (s *service) readyLimit() time.Duration {
 
 // notReady turns the error of launch or ready into a reason.
 func (s *service) notReady(err error) *verdict.Reason {
-	r := &verdict.Reason{Code: verdict.ServiceNotReady, Subject: s.Name, Detail: s.Name + ": " + err.Error(), Position: s.Position}
+	r := &verdict.Reason{Code: verdict.ServiceNotReady, Subject: s.Name, Detail: s.Name + ": " + startText(err), Position: s.Position}
 	if s.Health != nil && s.Health.Position != "" {
 		r.Position = s.Health.Position
 	}
@@ -220,6 +222,18 @@ func (s *service) notReady(err error) *verdict.Reason {
 		r.Code = verdict.Interrupted
 	}
 	return r
+}
+
+// startText says why a program was not started or not ready, for somebody who knows the program only.
+func startText(err error) string {
+	var launch *intercept.LaunchError
+	if !errors.As(err, &launch) {
+		return err.Error()
+	}
+	if _, missing := os.Stat(launch.Path); missing == nil && errors.Is(launch.Err, unix.ENOENT) {
+		return launch.Path + ": the interpreter that it names does not exist"
+	}
+	return fmt.Sprintf("%s: %s: %v", launch.Path, launch.Step, launch.Err)
 }
 
 func exitText(e launch.Exit) string {
@@ -253,12 +267,40 @@ func (s *service) stop(ctx context.Context) {
 	if err != nil {
 		s.l.log.Append(s.Name, event.Note, map[string]any{"message": err.Error()})
 	}
-	p.outputs.Wait()
+	s.readToEnd(p)
 	_ = p.session.Close()
 	p.served.Wait()
 	// A call that was held when its program ended never got its fault. That is known once the holder has
 	// seen it, and has to be known before the leaf is judged.
 	s.holds.Wait()
+}
+
+// outputGrace is how long after the end of a service its output may still be held open.
+const outputGrace = time.Second
+
+// readToEnd waits for the end of the output. On the machine's own network a process that has left its
+// session and its parents is nobody's: it may outlive its service, and hold the output for ever. Then what
+// it has printed so far is all.
+func (s *service) readToEnd(p *process) {
+	read := make(chan struct{})
+	go func() {
+		p.outputs.Wait()
+		close(read)
+	}()
+	over, cancel := s.l.clock.After(outputGrace)
+	defer cancel()
+	select {
+	case <-read:
+		return
+	case <-over:
+	}
+	s.l.log.Append(s.Name, event.Note, map[string]any{
+		"message": s.Name + " was ended, but a process that it left behind holds its output open; what that prints from here on is not read",
+	})
+	for _, o := range p.streams {
+		o.leave()
+	}
+	<-read
 }
 
 // act does something to the service's processes.
@@ -295,13 +337,18 @@ func (s *service) act(ctx context.Context, a spec.Action) error {
 	return nil
 }
 
-// restart ends the program and starts it again, with the files as it left them.
+// restart ends the program and starts it again, with the files as it left them. That it does not come
+// back is its own doing; that it could not be started is not.
 func (s *service) restart(ctx context.Context) error {
 	s.stop(ctx)
 	if err := s.launch(ctx); err != nil {
+		return &spec.Ended{Code: string(verdict.ServiceNotStarted), Subject: s.Name, Detail: s.Name + ": " + startText(err)}
+	}
+	err := s.ready(ctx)
+	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	return s.ready(ctx)
+	return errors.New(s.notReady(err).Detail)
 }
 
 // dialer connects the scenario's clients to a port of the service, inside its own network.

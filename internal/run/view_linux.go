@@ -24,6 +24,8 @@ type view struct {
 	add      func(*property.Temporal) error
 	judge    *judge
 	baton    *baton
+	// order stops a branch before an operation until it is its turn.
+	order func(operation) (leave func(), err error)
 }
 
 func (v view) All() []event.Event {
@@ -58,6 +60,11 @@ func (v view) Note(message string) {
 }
 
 func (v view) Await(ctx context.Context, match func(event.Event) (bool, error)) (event.Event, error) {
+	leave, err := v.order(operation{what: "await_event", all: true})
+	if err != nil {
+		return event.Event{}, err
+	}
+	defer leave()
 	var seen int64
 	for {
 		events, changed := v.log.Since(seen)
@@ -83,6 +90,11 @@ func (v view) Await(ctx context.Context, match func(event.Event) (bool, error)) 
 }
 
 func (v view) AwaitStable(ctx context.Context, quiet time.Duration, ignore func(event.Event) (bool, error)) error {
+	leave, err := v.order(operation{what: "await_stable", all: true, steady: true})
+	if err != nil {
+		return err
+	}
+	defer leave()
 	seen := int64(v.log.Len())
 	for {
 		still, err := v.quiet(ctx, &seen, quiet, ignore)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/squallhq/squall/bundle"
 	"github.com/squallhq/squall/event"
+	"github.com/squallhq/squall/internal/plan"
 )
 
 // Job is what a world is asked to do.
@@ -26,6 +27,10 @@ type Job struct {
 	Source string `json:"source"`
 	// Leaf is the leaf's ID.
 	Leaf string `json:"leaf"`
+	// Cell, Run and Way say which leaf of its cell it is.
+	Cell string   `json:"cell,omitempty"`
+	Run  int      `json:"run,omitempty"`
+	Way  plan.Way `json:"way"`
 	// Seed is the run's seed, not the leaf's.
 	Seed uint64 `json:"seed"`
 	// Timeout replaces the scenario's where it is not 0.
@@ -60,6 +65,13 @@ type LogChunk struct {
 type Done struct {
 	Leaf      bundle.Leaf       `json:"leaf"`
 	Decisions []bundle.Decision `json:"decisions,omitempty"`
+	// Met are the choices that it met, Waits the observations of its parallel branches, Unmet the choices that
+	// it is made for and never came to.
+	Met   []plan.Met `json:"met,omitempty"`
+	Waits string     `json:"waits,omitempty"`
+	Unmet []string   `json:"unmet,omitempty"`
+	// Idle tells that the body had nothing to do with the system.
+	Idle bool `json:"idle,omitempty"`
 }
 
 // Sink takes what a leaf reports while it runs. Each function is called from one goroutine.

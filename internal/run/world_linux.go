@@ -22,6 +22,8 @@ const bodyLimit = 2048
 type world struct {
 	l     *leaf
 	baton *baton
+	// branch is set in a branch whose operations are put in order.
+	branch *branch
 	// setup is set before the body: nothing is injected then.
 	setup bool
 }
@@ -29,12 +31,20 @@ type world struct {
 // enter is called by each World method before it does something that takes time; the function that
 // it returns, after. Properties are evaluated here, in the body's own goroutine, so that their code
 // never runs beside the body's.
-func (w *world) enter() (leave func(), err error) {
+func (w *world) enter(op operation) (leave func(), err error) {
 	if err := w.l.violated(); err != nil {
 		return nil, err
 	}
+	w.l.operations.Store(true)
 	w.baton.give()
-	return w.baton.take, nil
+	if err := w.branch.begin(op); err != nil {
+		w.baton.take()
+		return nil, err
+	}
+	return func() {
+		w.branch.end()
+		w.baton.take()
+	}, nil
 }
 
 func (w *world) Call(ctx context.Context, t spec.Target, op spec.Operation) (spec.Response, error) {
@@ -42,7 +52,7 @@ func (w *world) Call(ctx context.Context, t spec.Target, op spec.Operation) (spe
 	if err != nil {
 		return spec.Response{}, err
 	}
-	leave, err := w.enter()
+	leave, err := w.enter(w.l.step(t, op))
 	if err != nil {
 		return spec.Response{}, err
 	}
@@ -51,6 +61,7 @@ func (w *world) Call(ctx context.Context, t spec.Target, op spec.Operation) (spe
 	})
 	begin := w.l.clock.Now()
 	resp, err := client.Do(ctx, op)
+	resp.Duration = w.l.clock.Now() - begin
 	leave()
 	if err == nil {
 		// The leaf's own time is up: what came of the step says nothing about the service.
@@ -59,7 +70,6 @@ func (w *world) Call(ctx context.Context, t spec.Target, op spec.Operation) (spe
 	if err != nil {
 		return resp, fmt.Errorf("%s: %s.%s: %w", op.Position, t, op.Method, err)
 	}
-	resp.Duration = w.l.clock.Now() - begin
 	w.l.drain()
 	resp.Event = w.l.log.Append(event.Driver, event.StepRecv, received(t, op, resp), sent.Seq).Seq
 	return resp, w.l.violated()
@@ -88,9 +98,17 @@ func (w *world) Inject(_ context.Context, rules ...fault.Rule) (spec.Active, err
 			return nil, &spec.Ended{Code: string(verdict.NotSubscribed), Detail: why, Subject: r.ID, Position: r.Position}
 		}
 	}
+	leave, err := w.order(injection("put in force", rules))
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	active, err := w.l.faults.install(rules)
 	if err != nil {
 		return nil, uninstallable(err)
+	}
+	if w.branch != nil {
+		return &branchActive{active, w, rules}, nil
 	}
 	return active, nil
 }
@@ -100,7 +118,7 @@ func (w *world) Act(ctx context.Context, name string, a spec.Action) error {
 	if !ok {
 		return fmt.Errorf("run: %s: no service %q", a, name)
 	}
-	leave, err := w.enter()
+	leave, err := w.enter(operation{what: fmt.Sprintf("%s(%s)", a, name), touches: map[string]bool{name: true}})
 	if err != nil {
 		return err
 	}
@@ -108,19 +126,9 @@ func (w *world) Act(ctx context.Context, name string, a spec.Action) error {
 	return s.act(ctx, a)
 }
 
-func (w *world) Choose(name string, n int) (int, error) {
-	if n <= 0 {
-		return 0, fmt.Errorf("run: choose %q: there are no options", name)
-	}
-	i := w.l.plan.Seed.IntN(n, 0, "choose", name)
-	w.l.choices = append(w.l.choices, choice(name, i, n))
-	w.l.log.Append(event.Driver, event.Choice, map[string]any{"name": name, "index": int64(i), "of": int64(n)})
-	return i, nil
-}
-
 func (w *world) Events() spec.View {
 	return view{
-		log: w.l.log, clock: w.l.clock, check: w.l.violated, drain: w.l.drain, baton: w.baton,
+		log: w.l.log, clock: w.l.clock, check: w.l.violated, drain: w.l.drain, baton: w.baton, order: w.order,
 		judge: &w.l.judge,
 		asserted: func() {
 			if !w.setup {
@@ -132,7 +140,7 @@ func (w *world) Events() spec.View {
 }
 
 func (w *world) Sleep(ctx context.Context, d time.Duration) error {
-	leave, err := w.enter()
+	leave, err := w.enter(operation{what: "sleep " + d.String(), all: true, steady: true})
 	if err != nil {
 		return err
 	}

@@ -93,32 +93,6 @@ func controlEntries() []entry {
 				return starlark.None, c.worldly(c.env.world.Sleep(c.env.ctx, arg[time.Duration](c, "duration")))
 			}),
 		},
-		{
-			Name: "halt", Phases: bind.InBody,
-			Doc:     "ends the leaf because it has nothing to say here; it is INCONCLUSIVE (halted).",
-			Example: `halt("the leader was not elected before the fault")`,
-			Params:  []param{{Name: "reason", Kind: bind.String(), Doc: "why"}},
-			Do: do(func(c *call) (starlark.Value, error) {
-				return nil, c.finish(verdict.Halted, orElse(arg[string](c, "reason"), "halted by the scenario"))
-			}),
-		},
-		{
-			Name: "parallel", Phases: bind.InBody,
-			Doc:     "runs functions side by side and returns their results in order. One runs at a time; they change over where they talk to the system.",
-			Example: `a, b = parallel(lambda: api.get(path = "/a"), lambda: api.get(path = "/b"))`,
-			Params:  []param{{Name: "fns", Kind: bind.Function(0), Variadic: true, Required: true, Doc: "functions without parameters"}},
-			Do:      do(doParallel),
-		},
-		{
-			Name: "choose", Phases: bind.InBody,
-			Doc:     "decides an unknown: each leaf takes one of the options, drawn from its seed.",
-			Example: `backend = choose("backend", ["primary", "replica"])`,
-			Params: []param{
-				{Name: "name", Kind: bind.Value(), Required: true, Doc: "its name; may be left out"},
-				{Name: "options", Kind: bind.List(bind.Value()), Doc: "the options, at least one"},
-			},
-			Do: do(doChoose),
-		},
 	}
 }
 
@@ -226,57 +200,4 @@ func awaitStable(c *call) (starlark.Value, error) {
 	}
 	view.Note(fmt.Sprintf("%snothing happened for %s", stableNote, quiet))
 	return starlark.None, nil
-}
-
-func doParallel(c *call) (starlark.Value, error) {
-	fns := argList[starlark.Callable](c, "fns")
-	results := make([]starlark.Value, len(fns))
-	var branches []func(context.Context, spec.World) error
-	for i, fn := range fns {
-		results[i] = starlark.None
-		branches = append(branches, func(ctx context.Context, w spec.World) error {
-			e := &env{when: bind.InBody, ctx: ctx, world: w, body: c.env.body}
-			v, err := c.env.loader.run(e, fmt.Sprintf("%s/branch %d", c.Thread.Name, i+1), fn)
-			if err == nil {
-				results[i] = v
-			}
-			return err
-		})
-	}
-	if err := c.env.world.Parallel(c.env.ctx, branches...); err != nil {
-		return nil, c.worldly(err)
-	}
-	return starlark.NewList(results), nil
-}
-
-func doChoose(c *call) (starlark.Value, error) {
-	name, options := "", argList[starlark.Value](c, "options")
-	switch v := c.Args["name"].(type) {
-	case starlark.String:
-		name = string(v)
-	case starlark.Iterable:
-		if c.Has("options") {
-			c.Errorf(c.Where("name"), "", "name must be a string, got %s", v.Type())
-			return nil, nil
-		}
-		name = "choose@" + c.Site.Start().String()
-		for item := range starlark.Elements(v) {
-			options = append(options, item)
-		}
-	default:
-		c.Errorf(c.Where("name"), "", "name must be a string")
-		return nil, nil
-	}
-	if len(options) == 0 {
-		c.Errorf(c.Site.Span(), "", "needs at least one option")
-		return nil, nil
-	}
-	i, err := c.env.world.Choose(name, len(options))
-	if err != nil {
-		return nil, c.worldly(err)
-	}
-	if i < 0 || i >= len(options) {
-		return nil, fmt.Errorf("choose %q: the world took option %d of %d", name, i, len(options))
-	}
-	return options[i], nil
 }

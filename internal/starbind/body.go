@@ -37,6 +37,9 @@ type bodyState struct {
 	mu      sync.Mutex
 	started []*active
 	made    map[string]int
+	// exempt are services for whose order nobody asks, named has what was chosen under a name.
+	exempt []string
+	named  map[string]starlark.Value
 }
 
 // Phase returns when the thread runs.

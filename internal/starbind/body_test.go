@@ -71,12 +71,12 @@ func (w *fakeWorld) Act(_ context.Context, service string, a spec.Action) error 
 	return nil
 }
 
-func (w *fakeWorld) Choose(name string, n int) (int, error) {
-	w.do("choose %s of %d", name, n)
+func (w *fakeWorld) Choose(c spec.Choice) (int, error) {
+	w.do("choose %s of %d", c.Name, len(c.Options))
 	return w.choice, nil
 }
 
-func (w *fakeWorld) Parallel(ctx context.Context, branches ...func(context.Context, spec.World) error) error {
+func (w *fakeWorld) Parallel(ctx context.Context, _ spec.Interleaving, branches ...func(context.Context, spec.World) error) error {
 	w.do("parallel %d", len(branches))
 	for _, b := range branches {
 		if err := b(ctx, w); err != nil {
@@ -202,7 +202,7 @@ func TestBodies(t *testing.T) {
 		{"actions", "kill(db)\npause(ref(\"db\"))\nresume(db)\nrestart(db)\nsleep(\"10ms\")",
 			[]string{"kill db", "pause db", "resume db", "restart db", "sleep 10ms"}, "None"},
 		{"parallel", "return parallel(ok, lambda: 2)", []string{"parallel 2"}, `["ran", 2]`},
-		{"choose", `return choose("x", [db, "b"]).name + choose(["c"])`, []string{"choose x of 2", "choose choose@" + at + "42 of 1"}, `"dbc"`},
+		{"choose", `return choose("x", [db, "b"]).name + choose(["c"])`, []string{"choose x of 2", "choose  of 1"}, `"dbc"`},
 		{"await_stable", `await_stable("2s", ignore = match.event(type = "note"))`, []string{"stable 2s ignoring 0"}, "None"},
 		{"durations", `return duration("1s") * 2 > duration("1500ms")`, nil, "True"},
 		{"struct", `return struct(a = 1).a`, nil, "1"},

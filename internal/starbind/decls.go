@@ -2,6 +2,7 @@ package starbind
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -34,6 +35,9 @@ type declarations struct {
 	// places holds the placeholders for addresses that are not known yet.
 	places []placeholder
 	level  string
+	// assumes rule combinations of choices out; together has assumptions that are in force at once, by name.
+	assumes  []*ruling
+	together map[string]*assumption
 }
 
 // placeholder stands in a string for a part of an address.
@@ -110,6 +114,7 @@ func (ld *loader) finish() *spec.Suite {
 	}
 	ld.checkCycles()
 	if ld.complete() {
+		ld.findChoices()
 		ld.program().Lint(&env{loader: ld, when: bind.AtLoad})
 	}
 	if len(ld.reports) > 0 {
@@ -170,6 +175,11 @@ func (ld *loader) suite() *spec.Suite {
 		s.decl.Monitors, s.decl.Temporal = s.hooks.settle()
 		s.decl.MayInject = program.Reach(append([]starlark.Callable{s.fn}, s.expects...)...)
 		suite.Scenarios = append(suite.Scenarios, s.decl)
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.together)) {
+		a := d.together[name]
+		a.decl.Monitors, a.decl.Temporal = a.hooks.settle()
+		suite.Assumptions = append(suite.Assumptions, a.decl)
 	}
 	for _, a := range d.assumptions {
 		a.decl.Monitors, a.decl.Temporal = a.hooks.settle()

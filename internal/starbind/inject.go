@@ -153,7 +153,7 @@ func (b *bodyState) stop(key any) int {
 
 // checkRules looks at the rules of a call whose target and effects are known before it is made.
 func checkRules(b *bind.Call, known func(param string) bool) {
-	if c := with(b); known("target") && known("rules") && known("source") && len(argList[*linkRule](c, "rules")) > 0 {
+	if c := with(b); known("target") && known("rules") && known("source") && len(argList[*linkRule](c, "rules"))+len(c.Rest) > 0 {
 		c.ruleSet(&namer{"", map[string]int{}})
 	}
 }

@@ -22,14 +22,30 @@ func testProtocols() []protocol.Info {
 	body := protocol.Param{Name: "body", Type: "bytes"}
 	headers := protocol.Param{Name: "headers", Type: "map"}
 	return []protocol.Info{
-		{Name: "http", Methods: []protocol.Method{
+		{Name: "http", Messages: testMessages("method path query host", "error response delay drop duplicate hold", "status body headers"), Methods: []protocol.Method{
 			{Name: "get", Params: []protocol.Param{path, headers}},
 			{Name: "post", Params: []protocol.Param{path, body, headers}},
 		}},
-		{Name: "tcp", Methods: []protocol.Method{{Name: "send", Params: []protocol.Param{{Name: "data", Type: "bytes", Required: true}}}}},
-		{Name: "postgres"},
+		{Name: "tcp", Messages: testMessages("data", "error response delay drop duplicate hold", "text"), Methods: []protocol.Method{{Name: "send", Params: []protocol.Param{{Name: "data", Type: "bytes", Required: true}}}}},
+		{Name: "postgres", Messages: testMessages("query", "error response delay drop duplicate hold", "code text")},
+		{Name: "redis", Messages: testMessages("command key", "error delay", "text")},
 		{Name: "udp", Datagram: true, Methods: []protocol.Method{{Name: "send", Params: []protocol.Param{{Name: "data", Type: "bytes", Required: true}}}}},
 	}
+}
+
+func testMessages(match, verbs, answer string) *protocol.Messages {
+	fields := func(names string) []protocol.Field {
+		var out []protocol.Field
+		for name := range strings.FieldsSeq(names) {
+			out = append(out, protocol.Field{Name: name})
+		}
+		return out
+	}
+	m := &protocol.Messages{Match: fields(match), Answer: fields(answer)}
+	for v := range strings.FieldsSeq(verbs) {
+		m.Verbs = append(m.Verbs, protocol.Verb(v))
+	}
+	return m
 }
 
 func load(t *testing.T, path string) (*spec.Suite, error) {

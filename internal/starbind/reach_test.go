@@ -7,11 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/squallhq/squall/fault"
 	"github.com/squallhq/squall/spec"
 )
 
 const reachPrelude = `
-load("lib/faults.star", "fill_disk", "hurt_any", "slow_rule", "KW", lib_fault = "renamed")
+load("lib/faults.star", "fill_disk", "hurt_any", "slow_rule", "KW", "hurt_requests", lib_fault = "renamed")
 db = service("db", interface("pg", "postgres", 5432), binary = "prog")
 api = service("api", interface("http", "http", 8080), binary = "prog")
 cache = service("cache", interface("kv", "tcp", 6379), interface("admin", "http", 80), binary = "prog")
@@ -19,6 +20,7 @@ disk = fault_assumption("disk", target = db, fsync = deny("EIO"))
 slow = fault_assumption("slow", target = db.pg, source = api, rules = [latency("1s")])
 own = latency("1s", on = link(api, cache.kv))
 start = fault
+LINKS = {"x": link(db, api)}
 WRITES = {"write": deny("EIO"), "close": deny("EIO")}
 def nothing(): pass
 def helper(svc): fault(svc, unlink = deny("EIO"), run = nothing)
@@ -32,6 +34,10 @@ kept = keeps(fault)
 def by_default(f = fault): f(db, write = deny("EIO"), run = nothing)
 def with_assumption(a): fault(a, run = nothing)
 def with_kwargs(**kw): fault(db, run = nothing, **kw)
+slow_request = delay("1s", method = "GET")
+unavailable = fault_assumption("unavailable", target = api.http, source = db, rules = [error(status = 503)])
+def hurt(where, rule): fault(where, rule, run = nothing)
+def make_rule(): return error()
 def nested(depth):
     if depth: return lambda: helper(db)
     return nothing
@@ -39,6 +45,7 @@ def nested(depth):
 
 const reachLibrary = `
 load("deep.star", "deep")
+def hurt_requests(rule): fault(ref("api").http, rule, run = lambda: None)
 def fill_disk(svc): fault(svc, truncate = deny("ENOSPC"), run = lambda: deep(svc))
 def hurt_any(svc, run): return fault(svc, rename = deny("EIO"), run = run)
 def renamed(): return fault_start
@@ -99,6 +106,20 @@ func TestReach(t *testing.T) {
 		{"effect with its own link", `fault(own, run = nothing)`, `api>cache.kv`},
 		{"effect made in place", `fault(latency("1s", on = link(api, cache)), run = nothing)`, `api>cache`},
 		{"effect through a parameter", `hurt_any(partition(db, api), nothing)`, `*: rename renameat renameat2|db=api`},
+		{"requests to an interface", `fault(api.http, error(path = "/x"), run = nothing)`, `messages *>api.http`},
+		{"requests of a source", `fault(api.http, hold(), drop(), source = db, run = nothing)`, `messages db>api.http`},
+		{"requests and connections", `fault_start(api.http, delay("1s"), latency("1s"))`, `*>api.http|messages *>api.http`},
+		{"requests or datagrams", `fault_start(api.http, duplicate())`, `*>api.http|messages *>api.http`},
+		{"requests, in a loop", `for s in [db.pg, api.http]: fault(s, error(), run = nothing)`, `messages *>api.http|messages *>db.pg`},
+		{"requests, by a global rule", `fault(api.http, slow_request, run = nothing)`, `messages *>api.http`},
+		{"requests, in a helper", `hurt(api.http, error())`, `*>*|messages *>*`},
+		{"requests, in a load()ed helper", `hurt_requests(error())`, `*>api.http|messages *>api.http`},
+		{"requests, rule from a call", `fault(api.http, make_rule(), run = nothing)`, `*>api.http|messages *>api.http`},
+		{"requests, by assumption", `fault(unavailable, run = nothing)`, `messages db>api.http`},
+		{"rules on a link that an effect on connections names too", `fault(latency("1s", on = LINKS["x"]), run = nothing)
+    fault(LINKS["x"], error(), run = nothing)`, `db>api|messages db>api`},
+		{"a rule within partition's run", `partition(db, api, run = lambda: fault(link(db, cache), error(), run = nothing))`, `db=api|db>cache|messages db>cache`},
+		{"rules on a link", `fault(link(db, api), error(), run = nothing)`, `db>api|messages db>api`},
 		{"partition", `partition(db, api, run = nothing)`, `db=api`},
 		{"partition, unknown end", `for n in [db, choose("x", [api])]: partition_start(n, api)`, `*=api`},
 		{"partition, pairs in a loop", `for n in [db, cache]: partition(n, api, run = nothing)`, `cache=api|db=api`},
@@ -148,7 +169,7 @@ func scopeText(list []spec.Scope) string {
 		if len(s.Calls) > 0 {
 			out = append(out, fmt.Sprintf("%s: %s", any(s.Service), strings.Join(s.Calls, " ")))
 		}
-		for _, p := range s.Links {
+		pair := func(p fault.Pair) string {
 			sep, iface := "=", ""
 			if p.Directed {
 				sep = ">"
@@ -156,7 +177,13 @@ func scopeText(list []spec.Scope) string {
 			if p.Interface != "" {
 				iface = "." + p.Interface
 			}
-			out = append(out, any(p.A)+sep+any(p.B)+iface)
+			return any(p.A) + sep + any(p.B) + iface
+		}
+		for _, p := range s.Links {
+			out = append(out, pair(p))
+		}
+		for _, p := range s.Messages {
+			out = append(out, "messages "+pair(p))
 		}
 	}
 	return strings.Join(slices.Compact(out), "|")

@@ -43,10 +43,11 @@ func scenarioEntries() []entry {
 			Example: "fault_matrix(\n    scenarios = [create_order],\n    faults = [db_down, disk_full],\n    default_expect = lambda r: assert_true(r.status >= 500),\n    overrides = {(create_order, db_down): lambda r: assert_eq(r.status, 503)},\n)",
 			Params: []param{
 				{Name: "scenarios", Kind: bind.List(aScenario()), Required: true, Doc: "scenarios, or the functions that they were declared with"},
-				{Name: "faults", Kind: bind.List(anAssumption()), Required: true, Doc: "assumptions"},
+				{Name: "faults", Kind: bind.List(aFaultSet()), Required: true, Doc: "assumptions; a tuple or list of some is one column, in which they are in force together"},
 				{Name: "default_expect", Kind: bind.Function(1), Preset: "the scenario returns", Doc: "judges the results of cells without an override"},
 				{Name: "overrides", Kind: aCellDict(), Doc: "{(scenario, fault): function}"},
 				{Name: "exclude", Kind: bind.List(aCell()), Doc: "pairs (scenario, fault) to leave out"},
+				{Name: "require_faults_fire", Kind: bind.Bool(), Preset: "True", Doc: "a cell whose faults never fire is INCONCLUSIVE; False lets it pass"},
 				monitors, properties,
 			},
 			Do: do(declareMatrix),
@@ -84,7 +85,7 @@ func aCell() kind {
 				return nil, false
 			}
 		}
-		a, ok := pair[1].(*assumption)
+		a, ok := c.faultSet(pair[1], at)
 		return cell{scenario: pair[0], fault: a, at: at}, ok
 	})
 }
@@ -140,7 +141,7 @@ func declareScenario(c *call) (starlark.Value, error) {
 	}
 	s := &scenario{
 		opaque: named("scenario", fmt.Sprintf("scenario(%q)", name)), decl: decl, fn: fn,
-		hooks: c.hooks(), at: c.Site.Span(),
+		hooks: c.hooks(), at: c.Site.Span(), setup: arg[starlark.Callable](c, "setup"),
 	}
 	s.judged(arg[starlark.Callable](c, "expect"))
 	for _, fn := range argList[starlark.Callable](c, "assume") {
@@ -165,6 +166,7 @@ func declareMatrix(c *call) (starlark.Value, error) {
 	m := &matrix{decl: &spec.Matrix{
 		Overrides: map[spec.CellKey]spec.Expect{}, Exclude: map[spec.CellKey]bool{}, Position: c.Site.Start().String(),
 	}, hooks: c.hooks()}
+	m.decl.FaultsMayRest = c.Has("require_faults_fire") && !arg[bool](c, "require_faults_fire")
 	if fn := arg[starlark.Callable](c, "default_expect"); fn != nil {
 		m.decl.Default = ld.expectOf(fn, source.PlaceOf(c.Where("default_expect").Start).String())
 	}

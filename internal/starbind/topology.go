@@ -99,21 +99,29 @@ func topologyEntries(ld *loader) []entry {
 			Doc:     "says that standard output is recorded. It is for every service, so this may be left out.",
 			Example: `observe = [observe.stdout(decoder = decoder("json"))]`,
 			Params:  []param{{Name: "decoder", Kind: anObserver(), Doc: "how lines are read; see decoder"}},
-			Do:      do(func(*call) (starlark.Value, error) { return &observer{named("observer", "stdout")}, nil }),
+			Do:      do(func(*call) (starlark.Value, error) { return &observer{opaque: named("observer", "stdout")}, nil }),
 		},
 		{
 			Name: "observe.stderr", Phases: bind.AtLoad,
 			Doc:     "says that standard error is recorded. It is for every service, so this may be left out.",
 			Example: `observe = [observe.stderr()]`,
 			Params:  []param{{Name: "decoder", Kind: anObserver(), Doc: "how lines are read; see decoder"}},
-			Do:      do(func(*call) (starlark.Value, error) { return &observer{named("observer", "stderr")}, nil }),
+			Do:      do(func(*call) (starlark.Value, error) { return &observer{opaque: named("observer", "stderr")}, nil }),
+		},
+		{
+			Name: "observe.messages", Phases: bind.AtLoad,
+			Doc:     "has the requests to the service's interfaces, and their answers, recorded as events of kind message. It is so anyway where a rule may act on them; elsewhere it costs a relay in each connection.",
+			Example: `observe = [observe.messages()]`,
+			Do: do(func(*call) (starlark.Value, error) {
+				return &observer{opaque: named("observer", "messages"), messages: true}, nil
+			}),
 		},
 		{
 			Name: "decoder", Phases: bind.AtLoad, Pure: true,
 			Doc:     "names how lines are read: a line that is a JSON object has its members as fields.",
 			Example: `decoder("json")`,
 			Params:  []param{{Name: "format", Kind: aDecoder(), Required: true, Doc: `"json"`}},
-			Do:      do(func(*call) (starlark.Value, error) { return &observer{named("decoder", "json")}, nil }),
+			Do:      do(func(*call) (starlark.Value, error) { return &observer{opaque: named("decoder", "json")}, nil }),
 		},
 		{
 			Name: "determinism", Phases: bind.AtLoad,
@@ -191,7 +199,7 @@ func aHealthcheck() kind {
 }
 
 func anObserver() kind {
-	return bind.Scalar("observe.stdout(), observe.stderr() or a decoder()", func(v starlark.Value) (any, bool) {
+	return bind.Scalar("observe.stdout(), observe.stderr(), observe.messages() or a decoder()", func(v starlark.Value) (any, bool) {
 		o, ok := v.(*observer)
 		return o, ok
 	})
@@ -284,6 +292,7 @@ func declareService(c *call) (starlark.Value, error) {
 		return before, nil
 	}
 	c.interfaces(s)
+	c.observeMessages(s)
 	c.binary(decl)
 	if h := arg[*health](c, "healthcheck"); h != nil {
 		check := h.decl
@@ -323,6 +332,22 @@ func (c *call) interfaces(s *service) {
 		v.methods = methodEntries(info, v)
 		s.ifaces = append(s.ifaces, v)
 		s.decl.Interfaces = append(s.decl.Interfaces, &decl)
+	}
+}
+
+// observeMessages marks the interfaces whose messages are to be recorded.
+func (c *call) observeMessages(s *service) {
+	wanted := func(o *observer) bool { return o.messages }
+	if !slices.ContainsFunc(argList[*observer](c, "observe"), wanted) {
+		return
+	}
+	found := false
+	for _, i := range s.ifaces {
+		i.decl.Messages = c.env.loader.protocols[i.decl.Protocol].Messages != nil
+		found = found || i.decl.Messages
+	}
+	if !found && !c.Bad {
+		c.Errorf(c.Where("observe"), "", "no interface of %s has messages that can be told apart", s.decl.Name)
 	}
 }
 

@@ -273,8 +273,10 @@ type scenario struct {
 	fn   starlark.Callable
 	// expects are the functions that judge its results, here and in matrices.
 	expects []starlark.Callable
-	hooks   hooks
-	at      source.Span
+	// setup runs before fn; it may be nil.
+	setup starlark.Callable
+	hooks hooks
+	at    source.Span
 }
 
 // hooks are the properties that something carries.
@@ -284,7 +286,11 @@ type hooks struct {
 }
 
 // observer is what observe.stdout() returns: streams are decoded without being asked.
-type observer struct{ opaque }
+type observer struct {
+	opaque
+	// messages has the messages to a service's interfaces recorded.
+	messages bool
+}
 
 // namespace is a module of builtins, such as match and observe.
 type namespace struct {

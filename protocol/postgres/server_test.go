@@ -148,6 +148,7 @@ func TestServer(t *testing.T) {
 	t.Run("logins", func(t *testing.T) { logins(t, port) })
 	t.Run("results", func(t *testing.T) { results(t, port) })
 	t.Run("messages", func(t *testing.T) { messages(t, port) })
+	t.Run("parts", func(t *testing.T) { parts(t, port) })
 	t.Run("clients", func(t *testing.T) { clients(t, port) })
 }
 

@@ -121,7 +121,7 @@ func TestConversation(t *testing.T) {
 		},
 		{
 			Name:  "MONITOR",
-			Turns: []string{"MONITOR\n", "+OK\r\n+1339518083.107412 [0 127.0.0.1:60866] \"keys\" \"*\"\r\n", "PING\n", "+PONG\r\n"},
+			Turns: []string{"MONITOR\n", "+OK\r\n", "PING\n", "+1339518083.107412 [0 127.0.0.1:60866] \"keys\" \"*\"\r\n+PONG\r\n"},
 			Want:  []string{"command=MONITOR", "command=PING ruled", "", "- 51", ""},
 		},
 		{
@@ -150,4 +150,27 @@ func FuzzConversation(f *testing.F) {
 	f.Fuzz(func(t *testing.T, up, down []byte, size int) {
 		protocoltest.Hostile(t, redis.Protocol{}, up, down, size, 2<<20)
 	})
+}
+
+func TestReady(t *testing.T) {
+	for _, tc := range []struct{ reply, want string }{
+		{"+PONG\r\n", ""},
+		{"-LOADING Redis is loading the dataset in memory\r\n", "LOADING Redis is loading the dataset in memory"},
+		{"-NOAUTH Authentication required.\r\n", "NOAUTH Authentication required."},
+		{"+HELLO\r\n", `redis: PING is answered by "HELLO"`},
+		{"", "EOF"},
+	} {
+		dial := func(context.Context) (net.Conn, error) {
+			here, there := net.Pipe()
+			go func() {
+				_, _ = there.Read(make([]byte, 100))
+				_, _ = there.Write([]byte(tc.reply))
+				_ = there.Close()
+			}()
+			return here, nil
+		}
+		if err := (redis.Protocol{}).Ready(t.Context(), dial, spec.Target{}); (err == nil) != (tc.want == "") || (err != nil && err.Error() != tc.want) {
+			t.Errorf("%q: %v, want %q", tc.reply, err, tc.want)
+		}
+	}
 }

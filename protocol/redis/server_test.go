@@ -251,7 +251,8 @@ func TestDialogues(t *testing.T) {
 		{"push", "HELLO 3\r\nSUBSCRIBE a\r\nPUBLISH a x\r\nECHO 1\r\nLRANGE none 0 1\r\nUNSUBSCRIBE\r\nECHO 1\r\n", "%7\r\n"},
 		{"a list like a message", "RPUSH l message a b\r\nLRANGE l 0 -1\r\nECHO 1\r\nPING 1\r\n", ":3\r\n*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\nb\r\n" + no + "$1\r\n1\r\n"},
 		{"monitor", "MONITOR\r\nECHO 1\r\n", "+OK\r\n" + no},
-		{"reset", "SUBSCRIBE a\r\nRESET\r\nECHO 1\r\nPING 1\r\n", "*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n+RESET\r\n" + no + "$1\r\n1\r\n"},
+		{"reset", "SUBSCRIBE a\r\nRESET\r\nRPUSH l message a b\r\nLRANGE l 0 -1\r\nECHO 1\r\nPING 1\r\n", "*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n+RESET\r\n" +
+			":3\r\n*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\nb\r\n" + no + "$1\r\n1\r\n"},
 		{"a subscription that is refused", "SUBSCRIBE\r\nECHO 1\r\nPING 1\r\n", "-ERR wrong number of arguments for 'subscribe' command\r\n" + no + "$1\r\n1\r\n"},
 		{"quoted", "SET q \"a\\x41 \\n\"\r\nGET q\r\nECHO 'it''s'\r\n", "+OK\r\n$4\r\naA \n\r\n" + no},
 	} {

@@ -24,13 +24,21 @@ import (
 type reacher struct {
 	program    *Program
 	functions  map[*starlark.Function]bool
-	containers map[starlark.Value]bool
+	containers map[visit]bool
 	calls      map[string]map[string]bool
 	links      map[fault.Pair]bool
 	messages   map[fault.Pair]bool
 	everything bool
+	// narrow says that what is walked is the on= of an effect on connections, so that its link is for such only.
+	narrow bool
 	// checks is set where a builtin is reachable that can keep a leaf from passing.
 	checks bool
+}
+
+// visit is a container that was looked into.
+type visit struct {
+	value  starlark.Value
+	narrow bool
 }
 
 // Reach returns what a scenario's functions may inject.
@@ -45,7 +53,7 @@ func (p *Program) Checks(fn starlark.Callable) bool {
 
 func (p *Program) reach(fns ...starlark.Callable) *reacher {
 	r := &reacher{
-		program: p, functions: map[*starlark.Function]bool{}, containers: map[starlark.Value]bool{},
+		program: p, functions: map[*starlark.Function]bool{}, containers: map[visit]bool{},
 		calls: map[string]map[string]bool{}, links: map[fault.Pair]bool{}, messages: map[fault.Pair]bool{},
 	}
 	for _, fn := range fns {
@@ -93,8 +101,8 @@ func (r *reacher) value(v starlark.Value) {
 			r.links[p] = true
 		}
 	case *starlark.List, *starlark.Dict, *starlark.Set:
-		if !r.containers[v] {
-			r.containers[v] = true
+		if at := (visit{v, r.narrow}); !r.containers[at] {
+			r.containers[at] = true
 			r.contents(v)
 		}
 	default:
@@ -117,7 +125,7 @@ func (r *reacher) rules(list []fault.Rule) {
 		if rule.Link != nil {
 			r.links[rule.Link.Pair] = true
 		}
-		if rule.Message != nil {
+		if rule.Message != nil && !r.narrow {
 			r.messages[rule.Message.Pair] = true
 		}
 	}
@@ -137,6 +145,9 @@ func (r *reacher) function(fn *starlark.Function) {
 		return
 	}
 	r.functions[fn] = true
+	// A function is walked once, whoever mentions it.
+	defer func(narrow bool) { r.narrow = narrow }(r.narrow)
+	r.narrow = false
 	for i := range fn.NumParams() {
 		if v := fn.ParamDefault(i); v != nil {
 			r.value(v)
@@ -226,9 +237,26 @@ func (r *reacher) callExpr(e *syntax.CallExpr, n *names) {
 			r.walk(x, n)
 			continue
 		}
-		_, value := source.Keyword(a)
+		id, value := source.Keyword(a)
+		if id != nil && id.Name == "on" && r.connectionsOnly(e, n) {
+			r.walkNarrow(value, n)
+			continue
+		}
 		r.walk(value, n)
 	}
+}
+
+// connectionsOnly reports whether a call makes an effect on connections, and on nothing else.
+func (r *reacher) connectionsOnly(e *syntax.CallExpr, n *names) bool {
+	v, _ := n.one(e.Fn)
+	b, ok := v.(*bind.Builtin)
+	return ok && b.Entry.Acts == bind.OnConnections
+}
+
+func (r *reacher) walkNarrow(e syntax.Expr, n *names) {
+	r.narrow = true
+	defer func() { r.narrow = false }()
+	r.walk(e, n)
 }
 
 // faultCall takes a call of fault or fault_start.
@@ -321,7 +349,7 @@ func (r *reacher) targets(n *names, e syntax.Expr) ([]target, bool) {
 	}
 	if c, ok := e.(*syntax.CallExpr); ok {
 		if v, known := n.one(c.Fn); known {
-			if b, ok := v.(*bind.Builtin); ok && makesRule(b.Entry) {
+			if b, ok := v.(*bind.Builtin); ok && (makesRule(b.Entry) || b.Entry.Reach == bind.InjectsLink) {
 				return nil, true // it says itself between whom
 			}
 		}
@@ -363,7 +391,7 @@ func (r *reacher) pairCall(e *syntax.CallExpr, n *names, a, b string, directed b
 	at := source.Site{Node: e}
 	for _, arg := range e.Args {
 		if _, _, star := source.Starred(arg); star {
-			r.links[fault.Pair{Directed: directed}] = true
+			r.pair(fault.Pair{Directed: directed})
 			return
 		}
 	}
@@ -373,8 +401,16 @@ func (r *reacher) pairCall(e *syntax.CallExpr, n *names, a, b string, directed b
 	}
 	for _, from := range r.services(n, at.ValueExpr(a, 0)) {
 		for _, to := range ends {
-			r.links[fault.Pair{A: from, B: to.service, Interface: to.iface, Directed: directed}] = true
+			r.pair(fault.Pair{A: from, B: to.service, Interface: to.iface, Directed: directed})
 		}
+	}
+}
+
+// pair takes a pair that rules of any sort may be put on; what is not directed is for connections only.
+func (r *reacher) pair(p fault.Pair) {
+	r.links[p] = true
+	if p.Directed && !r.narrow {
+		r.messages[p] = true
 	}
 }
 
