@@ -71,7 +71,7 @@ type bench struct {
 func newBench(t testing.TB, rules ...fault.Rule) *bench {
 	t.Helper()
 	b := &bench{}
-	b.Network = New(Config{Seed: 1, Record: b.add, Join: true})
+	b.Network = New(Config{Seed: 1, Record: b.add, Join: true, Messages: through(t)})
 	b.joining.after = 0
 	t.Cleanup(b.Close)
 	if err := b.Install(rules...); err != nil {
