@@ -9,6 +9,7 @@ const (
 	Body      Kind = "body"
 	Stdout    Kind = "stdout"
 	Stderr    Kind = "stderr"
+	File      Kind = "file"
 	Syscall   Kind = "syscall"
 	Link      Kind = "link"
 	Message   Kind = "message"
@@ -51,18 +52,22 @@ func Schema() []Row {
 			{"scenario", "string", "the scenario, where it begins"},
 			{"outcome", "string", "returned, failed, halted, timeout, interrupted, decided (a property was violated), where it ends"},
 		}},
-		{Stdout, "a line on a service's standard output; a JSON object's members become fields too", []Field{
+		{Stdout, "a line on a service's standard output; what its decoder finds, as a rule the members of a JSON object, becomes fields too", []Field{
 			{"line", "string", "the line as printed"},
 		}},
-		{Stderr, "a line on a service's standard error; a JSON object's members become fields too", []Field{
+		{Stderr, "a line on a service's standard error; what its decoder finds, as a rule the members of a JSON object, becomes fields too", []Field{
 			{"line", "string", "the line as printed"},
 		}},
-		{Syscall, "a system call that a rule selected", []Field{
+		{File, "a line that was added to an observed file; what its decoder finds becomes fields too", []Field{
+			{"path", "string", "the file"},
+			{"line", "string", "the line as written"},
+		}},
+		{Syscall, "a system call that a rule selected, or that is observed", []Field{
 			{"name", "string", "the call"},
 			{"pid", "int", "calling process, inside the world"},
 			{"path", "string", "file, where one is known"},
 			{"on", "string", "kind of descriptor: file, socket, pipe, tty, other"},
-			{"decision", "string", "deny, delay"},
+			{"decision", "string", "deny, delay, or allow where it is only observed"},
 			{"errno", "string", "error given, for deny"},
 			{"delay_ms", "int", "how long it is held, for delay"},
 			{"rule", "string", "the rule that decided"},

@@ -57,6 +57,8 @@ type Service struct {
 	// DependsOn are services to be ready first.
 	DependsOn []string
 	Health    *Health
+	// Observe says what is recorded of it beside its output, and how lines are read.
+	Observe []Observer
 	// StopTimeout is how long after SIGTERM it gets SIGKILL; 0 means 2 s.
 	StopTimeout time.Duration
 	Position    string

@@ -110,6 +110,9 @@ func mediated(e event.Event, begun, ended bool) bool {
 	case event.Message:
 		return !ended && e.String("op") == "fired"
 	case event.Syscall, event.Link:
+		if e.Kind == event.Syscall && e.String("rule") == "" {
+			return false // it is only observed
+		}
 		if ended || e.String("op") == "close" {
 			return false
 		}

@@ -36,6 +36,11 @@ func (l *leaf) subscription(service string, datagrams bool) intercept.Subscripti
 		sub.SharedMappings = true
 		sub.Calls = append(sub.Calls, "msync")
 	}
+	for _, s := range l.system.suite.Services {
+		if s.Name == service {
+			sub.Calls = append(sub.Calls, observes(s)...)
+		}
+	}
 	sub.Sockets = l.system.net.joins(service)
 	if datagrams {
 		sub.Addressed = true
@@ -82,6 +87,7 @@ func (l *leaf) note(lane string, code verdict.Code, message string) {
 func (s *service) answer(session intercept.Session, c intercept.Call) {
 	needs := s.l.system.inject.Needs(s.Name, c.Name)
 	if !needs.Decide {
+		s.recordAllowed(session, c)
 		s.proceed(session, c)
 		return
 	}
@@ -153,6 +159,7 @@ func (s *service) carryOut(session intercept.Session, c intercept.Call, call inj
 	case !session.Alive(c.ID):
 		s.withdrawn(call, d, held)
 	case d.Rule == "":
+		s.recordAllowed(session, c)
 		s.proceed(answering{session, func() { engine.Undelivered(call, d, held) }}, c)
 	case d.Verb == inject.Deny:
 		s.deny(session, c, call, d, held)

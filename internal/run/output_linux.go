@@ -2,7 +2,6 @@ package run
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -39,12 +38,11 @@ const (
 // service's lane, as long as that is not too much. What is read is in the log before the lock is given up, so that drain leaves no
 // gap between the pipe and the log.
 type output struct {
-	file    *os.File
-	raw     syscall.RawConn
-	service string
-	kind    event.Kind
-	log     *event.Log
-	sink    func([]byte)
+	source
+	file *os.File
+	raw  syscall.RawConn
+	log  *event.Log
+	sink func([]byte)
 
 	mu   sync.Mutex
 	buf  []byte
@@ -64,12 +62,19 @@ type overflow struct {
 	end            []byte
 }
 
-func newOutput(file *os.File, service string, kind event.Kind, log *event.Log, sink func([]byte)) (*output, error) {
+// source is whose lines they are, and how their fields are found.
+type source struct {
+	service string
+	kind    event.Kind
+	decode  func([]byte) map[string]any
+}
+
+func newOutput(file *os.File, from source, log *event.Log, sink func([]byte)) (*output, error) {
 	raw, err := file.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
-	return &output{file: file, raw: raw, service: service, kind: kind, log: log, sink: sink, buf: make([]byte, 32<<10)}, nil
+	return &output{file: file, raw: raw, source: from, log: log, sink: sink, buf: make([]byte, 32<<10)}, nil
 }
 
 // follow takes what comes until the end of the stream.
@@ -190,7 +195,7 @@ func (o *output) line(b []byte) {
 	}
 	o.count++
 	if o.count <= lineCount && o.taken <= byteCount {
-		o.log.Append(o.service, o.kind, decode(b))
+		o.log.Append(o.service, o.kind, o.decode(b))
 		return
 	}
 	o.over.cut = true
@@ -220,17 +225,4 @@ func lines(b []byte, fn func([]byte)) []byte {
 			return bytes.Clone(b)
 		}
 	}
-}
-
-// decode makes an event's fields of a line: the line itself and, where it is a JSON object, its
-// members. A member named line does not hide the line.
-func decode(line []byte) map[string]any {
-	fields := map[string]any{}
-	if len(line) > 1 && line[0] == '{' {
-		if json.Unmarshal(line, &fields) != nil {
-			fields = map[string]any{}
-		}
-	}
-	fields["line"] = string(bytes.ToValidUTF8(line, []byte("\uFFFD")))
-	return fields
 }

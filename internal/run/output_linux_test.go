@@ -9,6 +9,7 @@ import (
 
 	"github.com/squallhq/squall/event"
 	"github.com/squallhq/squall/internal/vtime"
+	"github.com/squallhq/squall/spec"
 )
 
 // printed lets a stream be followed and returns what came of it: the events by kind, and its log.
@@ -23,7 +24,11 @@ func printed(t *testing.T, write func(w *os.File)) (events map[event.Kind]int, l
 		write(w)
 	}()
 	log := event.NewLog(vtime.Wall().Now)
-	o, err := newOutput(r, "a", event.Stdout, log, func(b []byte) { text = append(text, b...) })
+	decode, err := spec.Decoder{}.Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := newOutput(r, source{"a", event.Stdout, decode}, log, func(b []byte) { text = append(text, b...) })
 	if err != nil {
 		t.Fatal(err)
 	}

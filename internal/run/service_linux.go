@@ -18,6 +18,7 @@ import (
 	"github.com/squallhq/squall/event"
 	"github.com/squallhq/squall/internal/intercept"
 	"github.com/squallhq/squall/internal/launch"
+	"github.com/squallhq/squall/internal/run/logfile"
 	"github.com/squallhq/squall/protocol"
 	"github.com/squallhq/squall/spec"
 	"github.com/squallhq/squall/verdict"
@@ -44,6 +45,8 @@ type service struct {
 	lost map[string]int
 	// mapped are the files that it may change without a call, see mmap.
 	mapped []string
+	// watch is what is recorded beside its output.
+	watch observation
 	// paused is set between pause and resume; a paused process cannot end by itself.
 	paused bool
 }
@@ -57,6 +60,8 @@ type process struct {
 	// expected is set before we end it ourselves.
 	expected atomic.Bool
 	streams  []*output
+	// quit ends the reading of files.
+	quit func()
 	// outputs waits for the readers of its output, served for the answering of its calls.
 	outputs, served sync.WaitGroup
 }
@@ -74,7 +79,9 @@ func (s *service) launch(ctx context.Context) error {
 		return fmt.Errorf("run: %s: %w", s.Name, err)
 	}
 	defer stderrW.Close()
-	p := &process{exited: make(chan struct{})}
+	quit := make(chan struct{})
+	p := &process{exited: make(chan struct{}), quit: sync.OnceFunc(func() { close(quit) })}
+	s.observe()
 	if p.streams, err = s.streams(stdout, stderr); err != nil {
 		stdout.Close()
 		stderr.Close()
@@ -101,6 +108,9 @@ func (s *service) launch(ctx context.Context) error {
 	for _, o := range p.streams {
 		p.outputs.Go(o.follow)
 	}
+	if len(s.watch.files) > 0 {
+		p.outputs.Go(func() { s.follow(quit) })
+	}
 	go s.reap(p, exit)
 	return nil
 }
@@ -124,7 +134,7 @@ func (s *service) streams(stdout, stderr *os.File) ([]*output, error) {
 		file *os.File
 		kind event.Kind
 	}{{stdout, event.Stdout}, {stderr, event.Stderr}} {
-		o, err := newOutput(from.file, s.Name, from.kind, s.l.log, sink)
+		o, err := newOutput(from.file, source{s.Name, from.kind, s.decoder(spec.ObserverKind(from.kind), "")}, s.l.log, sink)
 		if err != nil {
 			return nil, err
 		}
@@ -139,6 +149,7 @@ func (s *service) drain() {
 		for _, o := range p.streams {
 			o.drain()
 		}
+		s.tails((*logfile.File).Drain)
 	}
 }
 
@@ -267,6 +278,7 @@ func (s *service) stop(ctx context.Context) {
 	if err != nil {
 		s.l.log.Append(s.Name, event.Note, map[string]any{"message": err.Error()})
 	}
+	p.quit()
 	s.readToEnd(p)
 	_ = p.session.Close()
 	p.served.Wait()

@@ -8,6 +8,7 @@ import (
 	"github.com/squallhq/squall/event"
 	"github.com/squallhq/squall/internal/vtime"
 	"github.com/squallhq/squall/property"
+	"github.com/squallhq/squall/spec"
 )
 
 // view is the log as the body sees it. Each wait lets the properties see what has come, so that a
@@ -23,6 +24,7 @@ type view struct {
 	asserted func()
 	add      func(*property.Temporal) error
 	judge    *judge
+	trace    func(service string, calls []spec.Observer) (func(), error)
 	baton    *baton
 	// order stops a branch before an operation until it is its turn.
 	order func(operation) (leave func(), err error)
@@ -45,6 +47,14 @@ func (v view) Watched(name, position string, like property.Like) {
 		v.judge.watched = map[string]bundle.Control{}
 	}
 	v.judge.watched[name] = bundle.Control{Name: name, Position: position, Like: &like}
+}
+
+// Trace records system calls of a service until stop is called.
+func (v view) Trace(service string, calls []spec.Observer) (stop func(), err error) {
+	if err := v.check(); err != nil {
+		return nil, err
+	}
+	return v.trace(service, calls)
 }
 
 // Property adds a property that sees what comes from here on.

@@ -129,7 +129,7 @@ func (w *world) Act(ctx context.Context, name string, a spec.Action) error {
 func (w *world) Events() spec.View {
 	return view{
 		log: w.l.log, clock: w.l.clock, check: w.l.violated, drain: w.l.drain, baton: w.baton, order: w.order,
-		judge: &w.l.judge,
+		judge: &w.l.judge, trace: w.l.trace,
 		asserted: func() {
 			if !w.setup {
 				w.l.judge.asserted.Store(true)

@@ -95,35 +95,6 @@ func topologyEntries(ld *loader) []entry {
 			Do: do(func(c *call) (starlark.Value, error) { return healthcheck(c, "http", arg[string](c, "url")) }),
 		},
 		{
-			Name: "observe.stdout", Phases: bind.AtLoad,
-			Doc:     "says that standard output is recorded. It is for every service, so this may be left out.",
-			Example: `observe = [observe.stdout(decoder = decoder("json"))]`,
-			Params:  []param{{Name: "decoder", Kind: anObserver(), Doc: "how lines are read; see decoder"}},
-			Do:      do(func(*call) (starlark.Value, error) { return &observer{opaque: named("observer", "stdout")}, nil }),
-		},
-		{
-			Name: "observe.stderr", Phases: bind.AtLoad,
-			Doc:     "says that standard error is recorded. It is for every service, so this may be left out.",
-			Example: `observe = [observe.stderr()]`,
-			Params:  []param{{Name: "decoder", Kind: anObserver(), Doc: "how lines are read; see decoder"}},
-			Do:      do(func(*call) (starlark.Value, error) { return &observer{opaque: named("observer", "stderr")}, nil }),
-		},
-		{
-			Name: "observe.messages", Phases: bind.AtLoad,
-			Doc:     "has the requests to the service's interfaces, and their answers, recorded as events of kind message. It is so anyway where a rule may act on them; elsewhere it costs a relay in each connection.",
-			Example: `observe = [observe.messages()]`,
-			Do: do(func(*call) (starlark.Value, error) {
-				return &observer{opaque: named("observer", "messages"), messages: true}, nil
-			}),
-		},
-		{
-			Name: "decoder", Phases: bind.AtLoad, Pure: true,
-			Doc:     "names how lines are read: a line that is a JSON object has its members as fields.",
-			Example: `decoder("json")`,
-			Params:  []param{{Name: "format", Kind: aDecoder(), Required: true, Doc: `"json"`}},
-			Do:      do(func(*call) (starlark.Value, error) { return &observer{opaque: named("decoder", "json")}, nil }),
-		},
-		{
 			Name: "determinism", Phases: bind.AtLoad,
 			Doc:     "declares how reproducible runs must be. L0 and L1 are what every run gives; higher levels are refused.",
 			Example: `determinism(level = "L1")`,
@@ -195,28 +166,6 @@ func aHealthcheck() kind {
 	return bind.Scalar("tcp() or http()", func(v starlark.Value) (any, bool) {
 		h, ok := v.(*health)
 		return h, ok
-	})
-}
-
-func anObserver() kind {
-	return bind.Scalar("observe.stdout(), observe.stderr(), observe.messages() or a decoder()", func(v starlark.Value) (any, bool) {
-		o, ok := v.(*observer)
-		return o, ok
-	})
-}
-
-func aDecoder() kind {
-	return bind.Parsed("a decoder's name", func(v starlark.Value) (any, error) {
-		switch s, ok := starlark.AsString(v); {
-		case !ok:
-			return nil, nil
-		case s == "json":
-			return s, nil
-		case s == "logfmt" || s == "regex":
-			return nil, fmt.Errorf("%q is not supported yet", s)
-		default:
-			return nil, fmt.Errorf("unknown format %q; known: json", s)
-		}
 	})
 }
 
@@ -304,6 +253,7 @@ func declareService(c *call) (starlark.Value, error) {
 			c.Errorf(c.Where("dir"), "", "%q is not a directory", dir)
 		}
 	}
+	c.observers(decl)
 	slices.Sort(decl.DependsOn)
 	decl.DependsOn = slices.Compact(decl.DependsOn)
 	ld.decls.services = append(ld.decls.services, s)
@@ -332,22 +282,6 @@ func (c *call) interfaces(s *service) {
 		v.methods = methodEntries(info, v)
 		s.ifaces = append(s.ifaces, v)
 		s.decl.Interfaces = append(s.decl.Interfaces, &decl)
-	}
-}
-
-// observeMessages marks the interfaces whose messages are to be recorded.
-func (c *call) observeMessages(s *service) {
-	wanted := func(o *observer) bool { return o.messages }
-	if !slices.ContainsFunc(argList[*observer](c, "observe"), wanted) {
-		return
-	}
-	found := false
-	for _, i := range s.ifaces {
-		i.decl.Messages = c.env.loader.protocols[i.decl.Protocol].Messages != nil
-		found = found || i.decl.Messages
-	}
-	if !found && !c.Bad {
-		c.Errorf(c.Where("observe"), "", "no interface of %s has messages that can be told apart", s.decl.Name)
 	}
 }
 

@@ -285,13 +285,6 @@ type hooks struct {
 	temporal []*temporalValue
 }
 
-// observer is what observe.stdout() returns: streams are decoded without being asked.
-type observer struct {
-	opaque
-	// messages has the messages to a service's interfaces recorded.
-	messages bool
-}
-
 // namespace is a module of builtins, such as match and observe.
 type namespace struct {
 	opaque

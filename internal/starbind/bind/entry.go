@@ -58,6 +58,8 @@ const (
 	InjectsPartition
 	// InjectsLink is link: a rule on it may be passed to fault on any way.
 	InjectsLink
+	// InjectsTrace is trace: the service and the list of calls tell. It changes nothing, but has to be subscribed.
+	InjectsTrace
 )
 
 // Acts is a set of things that a rule acts on.

@@ -228,6 +228,8 @@ func (r *reacher) callExpr(e *syntax.CallExpr, n *names) {
 			r.faultCall(e, n)
 		case bind.InjectsPartition:
 			r.pairCall(e, n, "a", "b", false)
+		case bind.InjectsTrace:
+			r.traceCall(e, n)
 		case bind.InjectsLink:
 			r.pairCall(e, n, "client", "server", true)
 		}
@@ -257,6 +259,40 @@ func (r *reacher) walkNarrow(e syntax.Expr, n *names) {
 	r.narrow = true
 	defer func() { r.narrow = false }()
 	r.walk(e, n)
+}
+
+// traceCall takes a call of trace.
+func (r *reacher) traceCall(e *syntax.CallExpr, n *names) {
+	at := source.Site{Node: e}
+	targets, known := r.targets(n, at.ValueExpr("service", 0))
+	v, ok := n.one(at.ValueExpr("syscalls", 1))
+	list, isList := at.ValueExpr("syscalls", 1).(*syntax.ListExpr)
+	var calls []starlark.Value
+	switch {
+	case isList:
+		for _, x := range list.List {
+			one, fixed := n.one(x)
+			calls, ok = append(calls, one), fixed
+			if !fixed {
+				break
+			}
+		}
+		ok = ok || len(list.List) == 0
+	case ok:
+		calls, ok = contents(v)
+	}
+	if !known || !ok {
+		r.everything = true
+		return
+	}
+	for _, c := range calls {
+		name, _ := starlark.AsString(c)
+		if family, ok := fault.FamilyOf(name); ok {
+			for _, t := range targets {
+				r.call(t.service, family.Calls)
+			}
+		}
+	}
 }
 
 // faultCall takes a call of fault or fault_start.

@@ -1,5 +1,5 @@
-// Package tail follows a file that another program writes.
-package tail
+// Package logfile follows a file that another program writes.
+package logfile
 
 import (
 	"bytes"
