@@ -28,6 +28,13 @@ func diagnose(ctx context.Context) Diagnosis {
 		}
 		d.Findings = append(d.Findings, Finding{Name: f.Name, State: state, Detail: f.Detail, Without: f.Without, Mend: f.Mend})
 	}
+	shortcut := Finding{Name: "idle links in the kernel", State: "ok"}
+	if err := run.ProbeShortcut(); err != nil {
+		shortcut.State, shortcut.Detail = "off", err.Error()
+		shortcut.Without = "links on which a fault could act go through a relay all the time: slower, and nothing else"
+		shortcut.Mend = "run as root, on Linux 6.18 or newer"
+	}
+	d.Findings = append(d.Findings, shortcut)
 	switch {
 	case !d.Ready:
 		d.Conclusion = "squall test would not work here."

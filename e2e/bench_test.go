@@ -293,3 +293,92 @@ scenario(direct, expect = lambda r: None)
 	result := func(i int) float64 { return microseconds(b, strings.Trim(r.Verdicts().Leaves[i].Result, `"`)) }
 	return result(0), result(1)
 }
+
+// pairedTrips measures round trips of 64 bytes to two addresses in turns, one connection each, in so many rounds. It
+// answers the medians in nanoseconds, and the quartiles of the rounds' ratios, the first over the second, in thousandths.
+func pairedTrips(first, second, rounds string) (string, error) {
+	const perRound = 200
+	n, err := strconv.Atoi(rounds)
+	if err != nil {
+		return "", err
+	}
+	var conns [2]net.Conn
+	for i, address := range []string{first, second} {
+		if conns[i], err = net.Dial("tcp", address); err != nil {
+			return "", err
+		}
+		defer conns[i].Close()
+	}
+	buf := make([]byte, 64)
+	var took [2]sample
+	for round := range n + 1 {
+		for i, c := range conns {
+			start := time.Now()
+			for range perRound {
+				if _, err := c.Write(buf); err != nil {
+					return "", err
+				}
+				if _, err := io.ReadFull(c, buf); err != nil {
+					return "", err
+				}
+			}
+			if round > 0 { // the first one warms up
+				took[i] = append(took[i], float64(time.Since(start).Nanoseconds())/perRound)
+			}
+		}
+	}
+	r := slices.Sorted(slices.Values(ratios(took[0], took[1])))
+	quartile := func(q float64) int { return int(1000 * r[int(q*float64(len(r)-1))]) }
+	return fmt.Sprint(int(took[0].median()), int(took[1].median()), quartile(0.25), quartile(0.5), quartile(0.75)), nil
+}
+
+// BenchmarkJoined compares, inside a leaf and by one client program, the round trip of 64 bytes on a link that a
+// fault could touch with that on one that none can: there client and server are connected over loopback, with no relay
+// between them.
+func BenchmarkJoined(b *testing.B) {
+	const text = `
+a = service("a", interface("main", "tcp", 7000), binary = "toyd", args = ["7000"])
+b = service("b", interface("echo", "tcp", 7001), binary = "toyd", args = ["7001/echo"])
+c = service("c", interface("echo", "tcp", 7002), binary = "toyd", args = ["7002/echo"])
+
+def joined():
+    if False:
+        partition(a, b, run = lambda: None)
+    return a.main.send(data = "rtts b:7001 c:7002 41", timeout = "20s").body
+
+scenario(joined, expect = lambda r: None)
+`
+	bin, err := exec.LookPath("squall")
+	if err != nil {
+		b.Fatal(err)
+	}
+	fmt.Println()
+	var medians sample
+	for b.Loop() {
+		dir := b.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "spec.star"), []byte(text), 0o644); err != nil {
+			b.Fatal(err)
+		}
+		cmd := exec.Command(bin, "test", "spec.star")
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			b.Fatalf("%v\n%s", err, out)
+		}
+		r, err := bundle.Open(filepath.Join(dir, ".squall/runs/0001/run.squall"))
+		if err != nil {
+			b.Fatal(err)
+		}
+		var v [5]float64
+		answer := strings.Trim(r.Verdicts().Leaves[0].Result, `"`)
+		if n, err := fmt.Sscanf(answer, "ok %g %g %g %g %g", &v[0], &v[1], &v[2], &v[3], &v[4]); n != len(v) {
+			b.Fatalf("answer %q: %v", answer, err)
+		}
+		r.Close()
+		fmt.Printf("64-byte echo, us: mediated %.1f, direct %.1f, ratio %.2f (quartiles %.2f, %.2f)\n",
+			v[0]/1000, v[1]/1000, v[3]/1000, v[2]/1000, v[4]/1000)
+		medians = append(medians, v[3]/1000)
+	}
+	sorted := slices.Sorted(slices.Values(medians))
+	fmt.Printf("mediated / direct: median of the medians %.2f (%.2f .. %.2f, n=%d)\n",
+		medians.median(), sorted[0], sorted[len(sorted)-1], len(sorted))
+}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -120,6 +121,9 @@ func (d *toy) do(f []string) string {
 			return "", listen(allow)
 		},
 		"rtt":  func(a []string) (string, error) { n, err := roundTrips(a[0], a[1]); return n, err },
+		"inq":  func(a []string) (string, error) { return waiting(a[0], a[1]) },
+		"rest": func(a []string) (string, error) { return interrupted(a[0], a[1]) },
+		"rtts": func(a []string) (string, error) { return pairedTrips(a[0], a[1], a[2]) },
 		"blob": func(a []string) (string, error) { n, err := strconv.Atoi(a[0]); return strings.Repeat("x", n), err },
 		"names": func([]string) (string, error) {
 			h, err := os.ReadFile("/etc/hosts")
@@ -447,4 +451,92 @@ func roundTrips(address, count string) (string, error) {
 	}
 	slices.Sort(times)
 	return strconv.FormatInt(int64(times[len(times)/2]), 10), nil
+}
+
+// talk makes a connection and so many round trips on it.
+func talk(address, count string) (*net.TCPConn, error) {
+	n, err := strconv.Atoi(count)
+	if err != nil {
+		return nil, err
+	}
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	buf := make([]byte, 64)
+	for range n {
+		if _, err := c.Write(buf); err == nil {
+			_, err = io.ReadFull(c, buf)
+		}
+		if err != nil {
+			c.Close()
+			return nil, err
+		}
+	}
+	return c.(*net.TCPConn), nil
+}
+
+// waiting talks, and answers how many bytes FIONREAD finds once one more answer of 64 is there.
+func waiting(address, count string) (string, error) {
+	c, err := talk(address, count)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return "", err
+	}
+	if _, err := c.Write(make([]byte, 64)); err != nil {
+		return "", err
+	}
+	n := 0
+	if e := raw.Control(func(fd uintptr) {
+		if _, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 5000); err == nil {
+			n, err = unix.IoctlGetInt(int(fd), unix.TIOCINQ)
+		}
+	}); e != nil {
+		return "", e
+	}
+	return strconv.Itoa(n), err
+}
+
+// interrupted talks, makes the socket blocking, and reads from it while signals come. It answers how much it read.
+func interrupted(address, count string) (string, error) {
+	c, err := talk(address, count)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	f, err := c.File()
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	fd := int(f.Fd()) // which makes it blocking
+	if err := unix.SetNonblock(fd, false); err != nil {
+		return "", err
+	}
+	type read struct {
+		n   int
+		err error
+	}
+	thread, done := make(chan int), make(chan read)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		thread <- unix.Gettid()
+		n, err := unix.Read(fd, make([]byte, 64))
+		done <- read{n, err}
+	}()
+	tid := <-thread
+	for range 50 {
+		time.Sleep(time.Millisecond)
+		_ = unix.Tgkill(os.Getpid(), tid, unix.SIGURG) // the Go runtime's own, which it restarts after
+	}
+	if _, err := unix.Write(fd, make([]byte, 64)); err != nil {
+		return "", err
+	}
+	r := <-done
+	return strconv.Itoa(r.n), r.err
 }

@@ -101,7 +101,7 @@ func (s *shortcut) receive(fd uintptr) bool {
 	}
 	if s.n == 0 && s.err == nil {
 		s.err = io.EOF
-		if against != nil && resetUnseen(int(fd), s.taken) {
+		if resetUnseen(int(fd), s.taken) {
 			s.err = unix.ECONNRESET
 		}
 	}
