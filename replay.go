@@ -264,23 +264,28 @@ func unpackSpec(b *bundle.Reader, dir string) (source string, clean func(), err 
 		return "", nil, fmt.Errorf("squall: replay: %w", err)
 	}
 	clean = func() { os.RemoveAll(tmp) }
-	for _, f := range files {
-		path := filepath.Join(tmp, f.Path)
-		if !filepath.IsLocal(f.Path) {
-			clean()
-			return "", nil, fmt.Errorf("squall: replay: %s lies outside the specification's directory and was changed since", f.Path)
-		}
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, f.Content, 0o644)); err != nil {
-			clean()
-			return "", nil, fmt.Errorf("squall: replay: %w", err)
-		}
+	base, err := b.ExtractSpec(tmp)
+	if err != nil {
+		clean()
+		return "", nil, fmt.Errorf("squall: replay: %w", err)
 	}
-	entries, _ := os.ReadDir(dir)
+	for into := base; dir != "" && into != tmp; into, dir = filepath.Dir(into), filepath.Dir(dir) {
+		linkRest(dir, into)
+	}
+	return filepath.Join(base, name), clean, nil
+}
+
+// linkRest puts links into a directory to all that from has besides.
+func linkRest(from, into string) {
+	entries, _ := os.ReadDir(from)
 	for _, e := range entries {
-		// What the bundle brought stays; a link over it fails and is not needed.
-		_ = os.Symlink(filepath.Join(dir, e.Name()), filepath.Join(tmp, e.Name()))
+		old, place := filepath.Join(from, e.Name()), filepath.Join(into, e.Name())
+		if info, err := os.Lstat(place); err != nil {
+			_ = os.Symlink(old, place)
+		} else if info.IsDir() && e.IsDir() {
+			linkRest(old, place)
+		}
 	}
-	return filepath.Join(tmp, name), clean, nil
 }
 
 func unchanged(dir string, files []bundle.File) bool {
