@@ -3,6 +3,7 @@ package link
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/squallhq/squall/internal/link/message"
 	"github.com/squallhq/squall/protocol"
@@ -32,8 +33,23 @@ func TestMediated(t *testing.T) {
 		"cut": TestCut, "latency": TestLatencyOneWayDoesNotBlockTheSender, "intact": TestCopyStaysIntact, "reset_overtakes": TestResetOvertakesUndeliveredData,
 		"orderly": TestOrderlyEndIsNoReset, "partition_heals": TestPartitionHealsAndFiresHonestly, "pulled_cable": TestSilenceIsFeltAsByAPulledCable,
 		"one_way": TestOneWayPartition, "overlapping": TestOverlappingPartitionsAreIndependent, "taken": TestPartitionHoldsWhatTheRelayHasTaken,
-		"fin": TestPartitionWithholdsFin, "early": TestSilenceRightAfterDataIsFeltInTime, "at_once": TestSilenceBeginsAtOnce,
+		"fin": TestPartitionWithholdsFin, "full_client": TestResetPastAFullClient, "early": TestSilenceRightAfterDataIsFeltInTime, "at_once": TestSilenceBeginsAtOnce,
 	} {
 		t.Run(name, test)
 	}
+}
+
+// TestResetPastAFullClient: a server's reset comes through although the client reads nothing of what came before.
+func TestResetPastAFullClient(t *testing.T) {
+	b := newBench(t)
+	block := make([]byte, 64<<10)
+	for {
+		_ = b.server.SetWriteDeadline(time.Now().Add(300 * time.Millisecond))
+		if _, err := b.server.Write(block); err != nil {
+			break
+		}
+	}
+	_ = b.server.SetLinger(0)
+	b.server.Close()
+	b.await(t, OpReset)
 }
