@@ -9,7 +9,7 @@ import (
 )
 
 // BenchmarkEcho64 measures round trips of 64 bytes on a direct connection, through a bare Go relay and
-// through ours with no rule in force, interleaved in rounds, and prints the medians of the rounds'
+// through ours with no rule in force, and past ours where the kernel can, interleaved in rounds, and prints the medians of the rounds'
 // ratios with their quartiles.
 func BenchmarkEcho64(b *testing.B) {
 	direct, echo := tcpPair(b)
@@ -19,12 +19,18 @@ func BenchmarkEcho64(b *testing.B) {
 	go echoAll(bareEcho)
 	go bareCopy(bareS, bareC)
 	go bareCopy(bareC, bareS)
-	ours := newBench(b)
-	go echoAll(ours.server)
+	relayed, joined := newBench(b), newBench(b)
+	relayed.cfg.Join = false
+	ours, server, _ := relayed.connect(b)
+	go echoAll(server)
+	go echoAll(joined.server)
+	for range 100 {
+		roundTrip(b, joined.client)
+	}
 
 	const perRound = 200
-	lanes := []net.Conn{direct, bareClient, ours.client}
-	var took [3][]float64
+	lanes := []net.Conn{direct, bareClient, ours, joined.client}
+	var took [4][]float64
 	for b.Loop() {
 		for i, c := range lanes {
 			start := time.Now()
@@ -43,7 +49,7 @@ func BenchmarkEcho64(b *testing.B) {
 		return out
 	}
 	quartile := func(v []float64, q float64) float64 { return v[int(q*float64(len(v)-1))] }
-	for i, name := range []string{"direct-ns", "bare-ns", "ours-ns"} {
+	for i, name := range []string{"direct-ns", "bare-ns", "ours-ns", "joined-ns"} {
 		slices.Sort(took[i])
 		b.ReportMetric(quartile(took[i], 0.5), name)
 	}
@@ -52,6 +58,12 @@ func BenchmarkEcho64(b *testing.B) {
 	b.ReportMetric(quartile(r, 0.5), "ours/bare-p50")
 	b.ReportMetric(quartile(r, 0.75), "ours/bare-p75")
 	b.ReportMetric(quartile(ratios(2, 0), 0.5), "ours/direct-p50")
+	if CanJoin() == nil {
+		r = ratios(3, 0)
+		b.ReportMetric(quartile(r, 0.25), "joined/direct-p25")
+		b.ReportMetric(quartile(r, 0.5), "joined/direct-p50")
+		b.ReportMetric(quartile(r, 0.75), "joined/direct-p75")
+	}
 	b.ReportMetric(0, "ns/op")
 }
 
@@ -108,8 +120,20 @@ func BenchmarkThroughput(b *testing.B) {
 		go bareCopy(s, c)
 		move(b, client, server)
 	})
-	b.Run("ours", func(b *testing.B) {
-		ours := newBench(b)
-		move(b, ours.client, ours.server)
-	})
+	for name, join := range map[string]bool{"ours": false, "ours, of messages before": true} {
+		b.Run(name, func(b *testing.B) {
+			n := newBench(b)
+			n.cfg.Join = join
+			client, server, _ := n.connect(b)
+			for range 100 {
+				if _, err := client.Write([]byte("x")); err != nil {
+					b.Fatal(err)
+				}
+				if _, err := server.Read(make([]byte, 1)); err != nil {
+					b.Fatal(err)
+				}
+			}
+			move(b, client, server)
+		})
+	}
 }
