@@ -302,10 +302,9 @@ func replaceNumber(s, number, with string) string {
 // Divergence is the first difference between two normal forms.
 type Divergence struct {
 	// Line counts from 1.
-	Line int `json:"line"`
+	Line int
 	// Want and Got are the lines there; "" where one form has ended.
-	Want string `json:"want"`
-	Got  string `json:"got"`
+	Want, Got string
 }
 
 // Diverge compares a recorded normal form with a new one; nil means that they are equal.
@@ -323,15 +322,4 @@ func Diverge(want, got []string) *Divergence {
 		}
 	}
 	return nil
-}
-
-// String says it for a reader.
-func (d *Divergence) String() string {
-	say := func(s string) string {
-		if s == "" {
-			return "nothing more"
-		}
-		return s
-	}
-	return fmt.Sprintf("line %d: recorded %s; now %s", d.Line, say(d.Want), say(d.Got))
 }
