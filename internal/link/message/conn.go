@@ -41,15 +41,19 @@ type Conn struct {
 	out   bytes.Buffer
 	// err is what Read returns once out is empty.
 	err error
+	state
+	onReset func()
+}
+
+// state is what has become of a connection.
+type state struct {
 	// blind says that bytes pass untouched, muted that nothing more reaches the client.
 	blind, muted bool
 	// swallowing says that a request is coming in that the server does not see.
 	swallowing bool
-	// lost says that nothing more of the client reaches the server, since the time when the end came through.
-	lost    bool
-	endedAt time.Duration
-	ended   bool
-	onReset func()
+	// lost says that nothing more of the client reaches the server; ended that the client's end was decided, at endedAt.
+	lost, ended bool
+	endedAt     time.Duration
 }
 
 // New returns a connection to the server behind socket. Run has to be called beside.
