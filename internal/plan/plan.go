@@ -64,15 +64,20 @@ type Leaf struct {
 	// Assumption is nil for a baseline.
 	Assumption *spec.Assumption
 	Expect     spec.Expect
-	Monitors   []*property.Monitor
-	Temporal   []*property.Temporal
-	// Elsewhere are, of a baseline, the monitors that hold in other leaves of the scenario only.
-	Elsewhere []*property.Monitor
-	Seed      seed.Seed
+	Properties
+	Seed seed.Seed
 	// Timeout replaces the scenario's where it is not 0.
 	Timeout time.Duration
 	// MayRest lets the assumption's rules never fire.
 	MayRest bool
+}
+
+// Properties are what must hold in a leaf.
+type Properties struct {
+	Monitors []*property.Monitor
+	Temporal []*property.Temporal
+	// Elsewhere are, of a baseline, the monitors that hold in other leaves of the scenario only.
+	Elsewhere []*property.Monitor
 }
 
 // AssumptionName returns the assumption's name, or bundle.Baseline.
@@ -177,8 +182,7 @@ func all(s *spec.Suite, root seed.Seed) []*Leaf {
 func newLeaf(s *spec.Suite, sc *spec.Scenario, a *spec.Assumption, root seed.Seed) *Leaf {
 	l := &Leaf{
 		Scenario: sc, Assumption: a,
-		Monitors: slices.Concat(s.Monitors, sc.Monitors),
-		Temporal: slices.Concat(s.Temporal, sc.Temporal),
+		Properties: Properties{Monitors: slices.Concat(s.Monitors, sc.Monitors), Temporal: slices.Concat(s.Temporal, sc.Temporal)},
 	}
 	if a == nil {
 		l.Expect = sc.Expect
