@@ -54,12 +54,7 @@ type Leaf struct {
 	ID, Cell string
 	Run      int
 	Way      Way
-	// Pivot is the choice that this leaf decides otherwise than the one that brought it to light. Guessed is set
-	// where none has: the text of the specification says that the choices are met.
-	Pivot   string
-	Guessed bool
-	// Explores is set where choices that it meets make further leaves.
-	Explores bool
+	Origin
 	Scenario *spec.Scenario
 	// Assumption is nil for a baseline.
 	Assumption *spec.Assumption
@@ -336,14 +331,14 @@ func withBaselines(leaves, chosen []*Leaf) []*Leaf {
 func (p *Plan) Record() bundle.Plan {
 	r := bundle.Plan{Schema: bundle.PlanSchema, Source: filepath.Base(p.Suite.Source), Seed: uint64(p.Seed), Untried: p.Untried}
 	for _, s := range p.Suite.Services {
-		ps := bundle.PlanService{Name: s.Name, Binary: filepath.Base(s.Binary), DependsOn: s.DependsOn, Position: s.Position}
+		ps := bundle.PlanService{Name: s.Name, Binary: filepath.Base(s.Binary), DependsOn: s.DependsOn, Ref: s.Ref, Position: s.Position}
 		for _, i := range s.Interfaces {
 			ps.Interfaces = append(ps.Interfaces, bundle.PlanInterface{Name: i.Name, Protocol: i.Protocol, Port: i.Port})
 		}
 		r.Services = append(r.Services, ps)
 	}
 	for _, s := range p.Suite.Scenarios {
-		r.Scenarios = append(r.Scenarios, bundle.PlanScenario{Name: s.Name, Doc: s.Doc, Position: s.Position, Choices: choicesOf(s)})
+		r.Scenarios = append(r.Scenarios, bundle.PlanScenario{Name: s.Name, Doc: s.Doc, Position: s.Position, Ref: s.Ref, Choices: choicesOf(s)})
 	}
 	for _, a := range p.Suite.Assumptions {
 		pa := bundle.PlanAssumption{Name: a.Name, Doc: a.Doc, Effects: []string{}, Position: a.Position}
