@@ -278,3 +278,19 @@ func TestDiverge(t *testing.T) {
 		}
 	}
 }
+
+// Two services that answer each other's lines make a chain of causes through which each step reaches its
+// own; walked anew for each step, this log would take minutes.
+func TestNormalFormOfALongChain(t *testing.T) {
+	l := event.NewLog(func() time.Duration { return 0 })
+	last := l.Append(event.Driver, event.Body, map[string]any{"phase": "begin"})
+	steps := 10000
+	for i := range steps {
+		last = l.Append([]string{"a", "b"}[i%2], event.Stdout, map[string]any{"line": "x"}, last.Seq)
+		l.Append(event.Driver, event.StepRecv, map[string]any{"status": 200}, last.Seq)
+	}
+	form := NormalForm(l.All(), nil)
+	if len(form) != steps+1 || form[1] != "driver#2 step_recv status=200" {
+		t.Errorf("%d lines, %q", len(form), form[1])
+	}
+}
