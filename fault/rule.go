@@ -59,6 +59,12 @@ type Syscall struct {
 	Errno string `json:"errno,omitempty"`
 	// Delay is how long the call is held before it goes on, or before it fails with Errno.
 	Delay time.Duration `json:"delay_ns,omitempty"`
+	// Partial has the call move so many bytes at most; one that would not move more is no match. 0 means all.
+	Partial int64 `json:"partial,omitempty"`
+	// Hold has the call wait until the rule lets it go or is lifted.
+	Hold bool `json:"hold,omitempty"`
+	// Link limits it to sockets that are connected so; nil means any.
+	Link *Pair `json:"link,omitempty"`
 }
 
 // Descriptor is what a file descriptor leads to.
@@ -180,29 +186,13 @@ func (r Rule) Target() string {
 	if r.Link == nil {
 		return ""
 	}
-	name := func(s string) string {
-		if s == "" {
-			return "*"
-		}
-		return s
-	}
-	sep := " <-> "
-	if r.Link.Pair.Directed {
-		sep = " -> "
-	}
-	return name(r.Link.Pair.A) + sep + name(r.Link.Pair.B)
+	return r.Link.Pair.String()
 }
 
 // Effect says what the rule does in the words of the spec, for records and reports.
 func (r Rule) Effect() string {
 	if s := r.Syscall; s != nil {
-		switch {
-		case s.Errno != "" && s.Delay > 0:
-			return fmt.Sprintf("%s=delay(%q, errno=%q)", s.Family, s.Delay, s.Errno)
-		case s.Errno != "":
-			return fmt.Sprintf("%s=deny(%q)", s.Family, s.Errno)
-		}
-		return fmt.Sprintf("%s=delay(%q)", s.Family, s.Delay)
+		return s.effect()
 	}
 	if r.Message != nil {
 		return r.Message.effect()

@@ -64,6 +64,9 @@ type Interleaving struct {
 type Active interface {
 	// Release lifts them; what they hold goes on. A second call does nothing.
 	Release()
+	// LetGo lets what they hold go on and returns how many calls and requests that were; the rules stay in force. It fails
+	// where none of them holds anything.
+	LetGo() (int, error)
 	// Fired returns how often each has acted, in the order given to Inject.
 	Fired() []int
 }

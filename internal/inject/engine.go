@@ -18,6 +18,8 @@ type Engine struct {
 	seed  seed.Seed
 	fires Fires
 	needs atomic.Pointer[needsTable]
+	// owed counts the pending decisions whose bytes were moved.
+	owed atomic.Int64
 
 	mu     sync.Mutex
 	active []*rule
@@ -137,13 +139,14 @@ func (e *Engine) admit(r *rule) {
 }
 
 // Lift takes rules out of force; a name that is not in force is passed over. A decision of theirs
-// that was not delivered is forgotten: a call reissued after the fault's window is not hit by it.
+// that was not delivered is forgotten: a call reissued after the fault's window is not hit by it, unless its bytes
+// were moved.
 func (e *Engine) Lift(ids ...string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.active = slices.DeleteFunc(e.active, func(r *rule) bool { return slices.Contains(ids, r.ID) })
 	e.pending = slices.DeleteFunc(e.pending, func(p pending) bool {
-		return p.decision.Rule != "" && slices.Contains(ids, p.decision.Rule)
+		return p.decision.Rule != "" && p.decision.Moved == 0 && slices.Contains(ids, p.decision.Rule)
 	})
 	e.publish()
 }
@@ -171,13 +174,39 @@ func (e *Engine) Decide(c Call) Decision {
 		}
 		l.hits++
 		r.fired++
-		d.Verb, d.Errno, d.Delay, d.Rule, d.Index = Delay, r.errno, r.Syscall.Delay, r.ID, l.index
-		if r.errno != 0 {
-			d.Verb = Deny
-		}
+		d.Errno, d.Delay, d.Bytes, d.Rule, d.Index = r.errno, r.Syscall.Delay, r.Syscall.Partial, r.ID, l.index
+		d.Verb = r.verb()
 		return d
 	}
 	return d
+}
+
+// verb is what the rule does to a call.
+func (r *rule) verb() Verb {
+	switch {
+	case r.errno != 0:
+		return Deny
+	case r.Syscall.Hold:
+		return Hold
+	case r.Syscall.Partial > 0:
+		return Partial
+	}
+	return Delay
+}
+
+// Spared tells that a decision could not be carried out, and that the call went on untouched: it counts neither as
+// fired nor for the limit of fires.
+func (e *Engine) Spared(c Call, d Decision) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	r := e.byID[d.Rule]
+	if r == nil {
+		return
+	}
+	r.fired--
+	l := r.lanes[c.Service]
+	l.hits = max(l.hits-1, 0)
+	l.history.clear(d.Index - 1)
 }
 
 // Undelivered tells that a decision did not reach the program: the call was withdrawn by a signal, or
@@ -192,7 +221,7 @@ func (e *Engine) Undelivered(c Call, d Decision, held time.Duration) {
 	defer e.mu.Unlock()
 	if r := e.byID[d.Rule]; r != nil {
 		r.fired--
-		if !slices.Contains(e.active, r) {
+		if !slices.Contains(e.active, r) && d.Moved == 0 {
 			return
 		}
 	}
@@ -211,20 +240,34 @@ func (e *Engine) Settled(c Call) {
 // wait keeps a decision for the call when it is reissued.
 func (e *Engine) wait(c Call, d Decision) {
 	if len(e.pending) == maxPending {
+		if e.pending[0].decision.Moved > 0 {
+			e.owed.Add(-1)
+		}
 		e.pending = slices.Delete(e.pending, 0, 1)
+	}
+	if d.Moved > 0 {
+		e.owed.Add(1)
 	}
 	e.pending = append(e.pending, pending{c, d})
 }
 
-// reissued returns the decision that waits for this call, and takes it off the list.
-func (e *Engine) reissued(c Call) (Decision, bool) {
-	i := slices.IndexFunc(e.pending, func(p pending) bool {
+// waits returns the number of the decision that waits for this call, or -1.
+func (e *Engine) waits(c Call) int {
+	return slices.IndexFunc(e.pending, func(p pending) bool {
 		return p.call.Thread == c.Thread && p.call.Name == c.Name && p.call.Args == c.Args && p.call.Service == c.Service
 	})
+}
+
+// reissued returns the decision that waits for this call, and takes it off the list.
+func (e *Engine) reissued(c Call) (Decision, bool) {
+	i := e.waits(c)
 	if i < 0 {
 		return Decision{}, false
 	}
 	d := e.pending[i].decision
+	if d.Moved > 0 {
+		e.owed.Add(-1)
+	}
 	e.pending = slices.Delete(e.pending, i, i+1)
 	if r := e.byID[d.Rule]; r != nil {
 		r.fired++
@@ -234,14 +277,7 @@ func (e *Engine) reissued(c Call) (Decision, bool) {
 
 // match returns the rule's counters for a call that it concerns, or nil.
 func (r *rule) match(c Call) *lane {
-	s := r.Syscall
-	if (s.Service != "" && s.Service != c.Service) || !slices.Contains(s.Calls, c.Name) {
-		return nil
-	}
-	if len(s.On) > 0 && !slices.Contains(s.On, r.kindOf(c)) {
-		return nil
-	}
-	if r.glob != nil && (c.Path == "" || !r.glob.Match(c.Path)) {
+	if s := r.Syscall; !r.concerns(c) || s.Partial > 0 && c.Size <= s.Partial {
 		return nil
 	}
 	l := r.lanes[c.Service]
@@ -253,6 +289,46 @@ func (r *rule) match(c Call) *lane {
 		return nil
 	}
 	return l
+}
+
+// concerns reports whether a call is of the sort that the rule is about, whatever its size.
+func (r *rule) concerns(c Call) bool {
+	s := r.Syscall
+	return (s.Service == "" || s.Service == c.Service) && slices.Contains(s.Calls, c.Name) &&
+		(len(s.On) == 0 || slices.Contains(s.On, r.kindOf(c))) &&
+		(r.glob == nil || c.Path != "" && r.glob.Match(c.Path)) &&
+		(s.Link == nil || connects(*s.Link, c.Peer))
+}
+
+// Measures reports whether it depends on a call's size what becomes of it: the first rule that concerns it looks at that.
+func (e *Engine) Measures(c Call) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.waits(c) >= 0 {
+		return false
+	}
+	for _, r := range e.active {
+		if r.concerns(c) && (r.lanes[c.Service] == nil || !r.spent(r.lanes[c.Service])) {
+			return r.Syscall.Partial > 0
+		}
+	}
+	return false
+}
+
+// LetGo has a call that a rule held, and that is made again, go on.
+func (e *Engine) LetGo(id string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i, p := range e.pending {
+		if p.decision.Rule == id && p.decision.Told {
+			e.pending[i].decision = Decision{Verb: Allow, matched: true}
+			e.byID[id].fired++
+		}
+	}
+}
+
+func connects(p fault.Pair, with *Peer) bool {
+	return with != nil && p.Matches(with.Client, with.Server, with.Interface)
 }
 
 // kindOf returns what the rule's On is compared with. A call that names a file by its path has no
@@ -346,6 +422,12 @@ func (b *bits) push(v bool) {
 		b.words[b.n/64] |= 1 << (b.n % 64)
 	}
 	b.n++
+}
+
+func (b *bits) clear(i int64) {
+	if i >= 0 && i < b.n {
+		b.words[i/64] &^= 1 << (i % 64)
+	}
 }
 
 func (b *bits) at(i int64) bool { return b.words[i/64]>>(i%64)&1 == 1 }

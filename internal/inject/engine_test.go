@@ -365,7 +365,7 @@ func TestNeeds(t *testing.T) {
 	if err := e.Install(fault.Rule{ID: "any", Syscall: &any}); err != nil {
 		t.Fatal(err)
 	}
-	if got := e.Needs("db", "write"); got != (Needs{true, true, true}) {
+	if got := e.Needs("db", "write"); got != (Needs{Decide: true, Descriptor: true, Path: true}) {
 		t.Errorf("db: %+v", got)
 	}
 	if got := e.Needs("api", "write"); got != (Needs{Decide: true, Path: true}) {

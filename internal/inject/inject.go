@@ -24,10 +24,17 @@ type Call struct {
 	Descriptor fault.Descriptor
 	// Path is the absolute path of its file; "" where there is none or where Needs did not ask.
 	Path string
+	// Size is how many bytes it would move; 0 where that can't be cut short or where Needs did not ask.
+	Size int64
+	// Peer is whom its socket is connected with; nil where it is not known or where Needs did not ask.
+	Peer *Peer
 	// Thread and Args name the call again when a signal withdrew it and the thread reissues it.
 	Thread int
 	Args   [6]uint64
 }
+
+// Peer is the connection of a socket: who connected, to which interface of whom.
+type Peer struct{ Client, Server, Interface string }
 
 // Verb is what becomes of a call.
 type Verb string
@@ -37,6 +44,9 @@ const (
 	Allow Verb = "allow"
 	Deny  Verb = "deny"
 	Delay Verb = "delay"
+	// Partial moves some of the call's bytes, Hold keeps it until it is let go.
+	Partial Verb = "partial"
+	Hold    Verb = "hold"
 )
 
 // Decision is the answer for one call.
@@ -46,6 +56,13 @@ type Decision struct {
 	Errno int
 	// Delay is how long to hold the call before it goes on or fails.
 	Delay time.Duration
+	// Bytes is how many bytes to move at most, for Partial.
+	Bytes int64
+	// Moved is set where that was done but the program did not get to know: it is to be answered, and
+	// nothing moved again.
+	Moved int64
+	// Told is set where it has been written down already that the call is held.
+	Told bool
 	// Rule is the rule that decided; "" where none did.
 	Rule string
 	// Index is how many calls that rule had matched on this service, from 1.
@@ -61,6 +78,8 @@ type Needs struct {
 	Decide bool
 	// Descriptor and Path tell whether a rule looks at these.
 	Descriptor, Path bool
+	// Size and Peer likewise.
+	Size, Peer bool
 }
 
 // Fill returns a rule's match with what the spec left open taken from the table of families: the

@@ -14,7 +14,9 @@ type needsTable struct {
 func (e *Engine) Needs(service, call string) Needs {
 	t := e.needs.Load()
 	a, b := t.rows[service][call], t.rows[""][call]
-	return Needs{a.Decide || b.Decide, a.Descriptor || b.Descriptor, a.Path || b.Path}
+	return Needs{
+		a.Decide || b.Decide || e.owed.Load() > 0, a.Descriptor || b.Descriptor, a.Path || b.Path, a.Size || b.Size, a.Peer || b.Peer,
+	}
 }
 
 // publish makes the table for the rules in force. The caller holds the lock.
@@ -32,6 +34,8 @@ func (e *Engine) publish() {
 			n.Decide = true
 			n.Descriptor = n.Descriptor || (len(s.On) > 0 && hasDescriptor(call))
 			n.Path = n.Path || s.Path != ""
+			n.Size = n.Size || s.Partial > 0
+			n.Peer = n.Peer || s.Link != nil
 			row[call] = n
 		}
 	}

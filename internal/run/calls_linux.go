@@ -92,13 +92,9 @@ func (s *service) answer(session intercept.Session, c intercept.Call) {
 		return
 	}
 	call := s.describe(session, c, needs)
-	s.saw(c.Name)
-	d := s.l.system.inject.Decide(call)
-	if d.Delay > 0 {
-		s.holds.Go(func() { s.hold(session, c, call, d) })
-		return
+	if !needs.Size || s.measure(session, c, &call) {
+		s.decide(session, c, call)
 	}
-	s.carryOut(session, c, call, d, 0)
 }
 
 // saw counts a call that a rule in force looked at, for the reader of a fault that never fired.
@@ -115,7 +111,7 @@ func (s *service) describe(session intercept.Session, c intercept.Call, needs in
 	if !ok {
 		return call
 	}
-	if f.Descriptor >= 0 && (needs.Descriptor || needs.Path) {
+	if f.Descriptor >= 0 && (needs.Descriptor || needs.Path || needs.Size || needs.Peer) {
 		if kind, path, _, err := intercept.Describe(session, c, int(int32(c.Args[f.Descriptor]))); err == nil {
 			call.Descriptor, call.Path = kind, path
 		}
@@ -163,6 +159,8 @@ func (s *service) carryOut(session intercept.Session, c intercept.Call, call inj
 		s.proceed(answering{session, func() { engine.Undelivered(call, d, held) }}, c)
 	case d.Verb == inject.Deny:
 		s.deny(session, c, call, d, held)
+	case d.Verb == inject.Partial:
+		s.shorten(session, c, call, d)
 	default:
 		// It was held as long as the rule says, whatever becomes of it now.
 		s.l.drain()
@@ -356,10 +354,7 @@ func (s *service) connected(session intercept.Session, c intercept.Call, r dial.
 
 // plain lets a call go on that a socket whose bytes take a shortcut does not bear: so they do not, before it is made.
 func (s *service) plain(session intercept.Session, c intercept.Call) {
-	if socket, err := session.Descriptor(c, int(int32(c.Args[0]))); err == nil {
-		s.l.system.net.links.Plain(socket)
-		_ = unix.Close(socket)
-	}
+	s.unjoin(session, c)
 	s.reply(session, c, intercept.Reply{})
 }
 

@@ -29,6 +29,8 @@ type faults struct {
 	active map[string]bool
 	// lifted is closed when the rule is lifted.
 	lifted map[string]chan struct{}
+	// gates are what held calls and requests wait behind, by rule.
+	gates map[string]*gate
 	// bypass has, for each rule that a program got past, the file by which it did.
 	bypass map[string]string
 
@@ -40,7 +42,7 @@ type faults struct {
 }
 
 func newFaults(log *event.Log, syscall, link, message actor) *faults {
-	return &faults{log: log, syscall: syscall, link: link, message: message, active: map[string]bool{}, lifted: map[string]chan struct{}{}, bypass: map[string]string{}}
+	return &faults{log: log, syscall: syscall, link: link, message: message, active: map[string]bool{}, lifted: map[string]chan struct{}{}, gates: map[string]*gate{}, bypass: map[string]string{}}
 }
 
 func (f *faults) actor(r fault.Rule) actor {
@@ -97,6 +99,7 @@ func (f *faults) release(rules []fault.Rule) {
 		f.actor(r).Lift(r.ID)
 		delete(f.active, r.ID)
 		close(f.lifted[r.ID])
+		f.letGo(r.ID)
 		f.log.Append(event.Driver, event.Fault, map[string]any{
 			"op": "lifted", "rule": r.ID, "assumption": r.Assumption, "fired": int64(f.actor(r).Fired(r.ID)),
 		})

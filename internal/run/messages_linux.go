@@ -142,9 +142,13 @@ func (c *conversed) decide(_ int64, m *protocol.Message) message.Action {
 		return message.Action{}
 	}
 	a := d.Rule.Answer
+	until := c.m.l.faults.ended(d.ID)
+	if d.Rule.Verb == string(protocol.Hold) {
+		until = c.m.l.faults.gate(d.ID)
+	}
 	return message.Action{
 		Verb: protocol.Verb(d.Rule.Verb), Rule: d.ID, Delay: d.Rule.Delay, How: message.Ending(d.Rule.How),
-		Until: c.m.l.faults.ended(d.ID),
+		Until: until,
 		Answer: protocol.Answer{
 			Failed: d.Rule.Verb == string(protocol.Error), Status: a.Status, Code: a.Code, Text: a.Text,
 			Body: []byte(a.Body), Headers: a.Headers,

@@ -63,7 +63,11 @@ type fakeActive struct {
 	rules int
 }
 
-func (a *fakeActive) Release()     { a.w.do("release %s", a.ids) }
+func (a *fakeActive) Release() { a.w.do("release %s", a.ids) }
+func (a *fakeActive) LetGo() (int, error) {
+	a.w.do("let go %s", a.ids)
+	return 3, nil
+}
 func (a *fakeActive) Fired() []int { return slices.Repeat([]int{2}, a.rules) }
 
 func (w *fakeWorld) Act(_ context.Context, service string, a spec.Action) error {

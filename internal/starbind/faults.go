@@ -40,6 +40,8 @@ func faultEntries(ld *loader) []entry {
 			Rest: matchKeywords(ld, "path"),
 			Do:   do(func(c *call) (starlark.Value, error) { return effectOf(c), nil }),
 		},
+		partialEntry(),
+		holdEntry(ld),
 		{
 			Name: "fault_assumption", Phases: bind.AtLoad,
 			Doc:     "names a fault, with the properties that must hold under it. It is in force while a scenario's body and its expectation run.",
@@ -89,6 +91,7 @@ func faultEntries(ld *loader) []entry {
 			Params:  []param{{Name: "fault", Kind: bind.Value(), Required: true, Doc: "the result of fault_start, or what was given to it as target"}},
 			Do:      do(doFaultStop),
 		},
+		releaseEntry(),
 	}
 }
 
@@ -125,7 +128,7 @@ func delayParams() []param {
 func callKeywords() *rest {
 	return &rest{
 		Label: "<call>", Check: true, Known: callNames, Kind: anEffect(),
-		Doc: "what happens to a family of system calls, or to one call: deny() or delay()",
+		Doc: "what happens to a family of system calls, or to one call: deny(), delay(), partial() or hold()",
 	}
 }
 
@@ -191,7 +194,7 @@ func checkGlob(s string) error {
 }
 
 func anEffect() kind {
-	return bind.Scalar("deny() or delay()", func(v starlark.Value) (any, bool) {
+	return bind.Scalar("deny(), delay(), partial() or hold()", func(v starlark.Value) (any, bool) {
 		e, ok := v.(*syscallEffect)
 		return e, ok
 	})
@@ -249,9 +252,10 @@ func effectOf(c *call) *syscallEffect {
 	if c.exhaustive(); arg[string](c, "mode") == "exhaustive" {
 		e.when.Exhaustive = true
 	}
-	if c.Entry.Name == "delay" {
-		e.message = &messageEffect{verb: protocol.Delay, delay: e.rule.Delay, match: c.matches("path"), refused: refusedByMessages(c)}
+	if c.Entry.Acts != 0 { // delay and hold
+		e.message = &messageEffect{verb: protocol.Verb(c.Entry.Name), delay: e.rule.Delay, match: c.matches("path"), refused: refusedByMessages(c)}
 	}
+	e.rule.Hold, e.rule.Partial = c.Entry.Name == "hold", int64(arg[int](c, "bytes"))
 	if c.Entry.Name == "delay" && e.rule.Delay == 0 && c.Has("duration") {
 		c.Errorf(c.Where("duration"), "", "a delay of nothing has no effect")
 	}
@@ -318,11 +322,14 @@ func (c *call) syscallRules(ids *namer, service, assumption string) []fault.Rule
 		family, _ := fault.FamilyOf(kw.Name)
 		s := e.rule
 		s.Service, s.Family, s.Calls = service, kw.Name, family.Calls
+		if s.Partial > 0 && !c.canBePartial(kw, &s) {
+			continue
+		}
 		if !e.onSet {
 			s.On = family.On
 		}
 		if e.message != nil {
-			c.delayOfCalls(e, s.Path)
+			c.ofCalls(e, s.Path)
 		}
 		if s.Path != "" && family.Path < 0 && (family.Descriptor < 0 || !slices.Contains(s.On, fault.File)) {
 			c.Errorf(kw.At, "", "path= does not apply to %s, which has no file", kw.Name)

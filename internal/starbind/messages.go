@@ -27,7 +27,7 @@ type messageEffect struct {
 	refused []bind.Keyword
 }
 
-// messageEntries are the builtins for effects on requests. delay and duplicate, which act on requests too,
+// messageEntries are the builtins for effects on requests. delay, hold and duplicate, which act on other things too,
 // stand with those on calls and on connections.
 func messageEntries(ld *loader) []entry {
 	row := func(verb protocol.Verb, doc, example string, params ...param) entry {
@@ -48,8 +48,6 @@ func messageEntries(ld *loader) []entry {
 		row(protocol.Drop, "loses requests, and with each of them its connection.",
 			`fault(api.http, drop(method = "POST", how = "reset"), run = lambda: web.post(path = "/orders"))`,
 			param{Name: "how", Kind: bind.Choice("close", "reset", "silence"), Preset: `"close"`, Doc: "what the client sees of the end: FIN, RST, or nothing at all"}),
-		row(protocol.Hold, "holds requests, and what comes behind them on their connections, until the rule is lifted.",
-			`h = fault_start(db.pg, hold(query = "COMMIT*"))`),
 	}
 }
 
@@ -192,9 +190,9 @@ func (c *call) messageEffect(verb protocol.Verb) *linkRule {
 	return &linkRule{opaque: named("rule", string(verb)+"(...)"), message: m, ruleOptions: c.options()}
 }
 
-// onMessages is a delay as a rule for requests.
+// onMessages is a delay or a hold as a rule for requests.
 func (e *syscallEffect) onMessages() *linkRule {
-	return &linkRule{opaque: named("rule", "delay(...)"), message: e.message, ruleOptions: e.ruleOptions}
+	return &linkRule{opaque: named("rule", string(e.message.verb)+"(...)"), message: e.message, ruleOptions: e.ruleOptions}
 }
 
 // name is what the spec calls the effect.
@@ -338,17 +336,17 @@ func list[T ~string](words []T) string {
 	return strings.Join(out, ", ")
 }
 
-// delayOfCalls reports what a delay of system calls can't have.
-func (c *call) delayOfCalls(e *syscallEffect, path string) {
+// ofCalls reports what a delay or a hold of system calls can't have.
+func (c *call) ofCalls(e *syscallEffect, path string) {
 	for _, kw := range e.message.match {
 		if kw.Name != "path" {
-			c.Report(kw.At, "", fmt.Sprintf("delay: %s= is for requests to an interface, and this is a system call", kw.Name))
+			c.Report(kw.At, "", fmt.Sprintf("%s: %s= is for requests to an interface, and this is a system call", e.message.verb, kw.Name))
 		}
 	}
 	if path == "" {
 		return
 	}
 	if err := checkGlob(path); err != nil {
-		c.Report(e.at, "", "delay: "+err.Error())
+		c.Report(e.at, "", string(e.message.verb)+": "+err.Error())
 	}
 }
