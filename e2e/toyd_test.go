@@ -91,8 +91,10 @@ func (d *toy) lines(c net.Conn) {
 
 func (d *toy) do(f []string) string {
 	commands := map[string]func([]string) (string, error){
-		"ping":  func([]string) (string, error) { return "pong", nil },
-		"print": func(a []string) (string, error) { fmt.Println(strings.Join(a, " ")); return "", nil },
+		"ping":   func([]string) (string, error) { return "pong", nil },
+		"print":  func(a []string) (string, error) { fmt.Println(strings.Join(a, " ")); return "", nil },
+		"rename": func(a []string) (string, error) { return "", os.Rename(a[0], a[1]) },
+		"sys":    rawCall, "move": move, "exhaust": d.exhaust,
 		"write": write, "copy": copyRange, "sendfile": sendFile, "splice": splice, "read": read, "fsync": fsync, "uring": uring, "aio": aio,
 		"sleep": func(a []string) (string, error) {
 			ms, err := strconv.Atoi(a[0])

@@ -42,7 +42,7 @@ func Families() []Family {
 		{"access", "asking whether a file may be used", []string{"access", "faccessat", "faccessat2"}, nil, -1, 1, 0},
 		{"readlink", "reading a symbolic link", []string{"readlink", "readlinkat"}, nil, -1, 1, 0},
 		{"link", "giving a file a second name", []string{"link", "linkat"}, nil, -1, 1, 0},
-		{"symlink", "making a symbolic link", []string{"symlink", "symlinkat"}, nil, -1, -1, -1},
+		{"symlink", "making a symbolic link", []string{"symlink", "symlinkat"}, nil, -1, 2, 1},
 		{"chmod", "changing a file's mode", []string{"chmod", "fchmodat"}, nil, -1, 1, 0},
 		{"chown", "changing a file's owner", []string{"chown", "fchownat"}, nil, -1, 1, 0},
 		{"utime", "changing a file's times", []string{"utimensat"}, nil, -1, 1, 0},
@@ -60,7 +60,7 @@ func Families() []Family {
 		{"random", "asking for random bytes", []string{"getrandom"}, nil, -1, -1, -1},
 		{"wait", "waiting for a child", []string{"wait4", "waitid"}, nil, -1, -1, -1},
 		{"kill", "sending a signal", []string{"kill", "tgkill"}, nil, -1, -1, -1},
-		{"mmap", "mapping memory or a file", []string{"mmap"}, nil, -1, -1, -1},
+		{"mmap", "mapping memory or a file", []string{"mmap"}, nil, 4, -1, -1},
 		{"fork", "starting a process or thread", []string{"clone", "clone3", "fork", "vfork"}, nil, -1, -1, -1},
 		{"exec", "running a program", []string{"execve", "execveat"}, nil, -1, 0, -1},
 		// It stands last: calls that are in another family too are looked up there.

@@ -296,7 +296,7 @@ func (r *rule) concerns(c Call) bool {
 	s := r.Syscall
 	return (s.Service == "" || s.Service == c.Service) && slices.Contains(s.Calls, c.Name) &&
 		(len(s.On) == 0 || slices.Contains(s.On, r.kindOf(c))) &&
-		(r.glob == nil || c.Path != "" && r.glob.Match(c.Path)) &&
+		(r.glob == nil || c.Path != "" && r.glob.Match(c.Path) || c.Other != "" && r.glob.Match(c.Other)) &&
 		(s.Link == nil || connects(*s.Link, c.Peer))
 }
 

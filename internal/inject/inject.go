@@ -24,6 +24,8 @@ type Call struct {
 	Descriptor fault.Descriptor
 	// Path is the absolute path of its file; "" where there is none or where Needs did not ask.
 	Path string
+	// Other is the second path of a call that has two, such as the new name of a file.
+	Other string
 	// Size is how many bytes it would move; 0 where that can't be cut short or where Needs did not ask.
 	Size int64
 	// Peer is whom its socket is connected with; nil where it is not known or where Needs did not ask.

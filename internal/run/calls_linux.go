@@ -118,6 +118,7 @@ func (s *service) describe(session intercept.Session, c intercept.Call, needs in
 	}
 	if f.Path >= 0 && needs.Path {
 		call.Path = s.path(session, c, f)
+		call.Other = otherPath(session, c)
 	}
 	return call
 }
@@ -410,21 +411,4 @@ func give(session intercept.Session, c intercept.Call, buffer, length uint64, va
 		return unix.EFAULT
 	}
 	return 0
-}
-
-// path returns the absolute path that a call names, without following links, or "".
-func (s *service) path(session intercept.Session, c intercept.Call, f fault.Family) string {
-	arg, at := f.Path, f.PathAt
-	if !atCall(c.Name) {
-		arg, at = 0, -1
-	}
-	name, err := intercept.ReadString(session, c, c.Args[arg], pathLimit)
-	if err != nil {
-		return ""
-	}
-	dir := unix.AT_FDCWD
-	if at >= 0 {
-		dir = int(int32(c.Args[at]))
-	}
-	return absolute(session, c, dir, name)
 }

@@ -35,7 +35,7 @@ var (
 		"db_down":      `db_down = fault_assumption("db_down", target = api, connect = deny("ECONNREFUSED"))`,
 	}
 	exampleLocals = map[string]string{
-		"r": `r = api.get(path = "/orders")`, "order": "order = 12", "f": `f = fault_start(db, close = deny("EIO"))`,
+		"r": `r = api.get(path = "/orders")`, "order": "order = 12", "f": `f = fault_start(db, close = deny("EIO"))`, "h": `h = fault_start(db, fsync = hold())`,
 		"sent": "sent = events()[0]", "answered": "answered = events()[-1]", "a": "a = events()[1]", "b": "b = events()[2]",
 		"confirmed": "confirmed = events()[4]", "denied": "denied = events()[3]", "received": "received = events()[5]",
 	}

@@ -331,7 +331,7 @@ func (c *call) syscallRules(ids *namer, service, assumption string) []fault.Rule
 		if e.message != nil {
 			c.ofCalls(e, s.Path)
 		}
-		if s.Path != "" && family.Path < 0 && (family.Descriptor < 0 || !slices.Contains(s.On, fault.File)) {
+		if s.Path != "" && family.Path < 0 && (family.Descriptor < 0 || len(s.On) > 0 && !slices.Contains(s.On, fault.File)) {
 			c.Errorf(kw.At, "", "path= does not apply to %s, which has no file", kw.Name)
 		}
 		if e.onSet && family.Descriptor < 0 && len(s.On) > 0 {
