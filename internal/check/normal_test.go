@@ -294,3 +294,35 @@ func TestNormalFormOfALongChain(t *testing.T) {
 		t.Errorf("%d lines, %q", len(form), form[1])
 	}
 }
+
+// What passes between services may be anything; what rules do to it is in the normal form.
+func TestNormalFormOfMessages(t *testing.T) {
+	at := time.Duration(0)
+	l := event.NewLog(func() time.Duration { return at })
+	l.Append(event.Driver, event.Body, map[string]any{"phase": "begin"})
+	message := func(op string, more map[string]any, after ...int64) int64 {
+		fields := map[string]any{"op": op, "flow": "web>api.http#1", "client": "web", "server": "api", "interface": "http", "path": "/now/1756"}
+		for k, v := range more {
+			fields[k] = v
+		}
+		return l.Append("web", event.Message, fields, after...).Seq
+	}
+	connect := l.Append("web", event.Link, map[string]any{"op": "connect", "flow": "web>api.http#1"}).Seq
+	request := message("request", nil, connect)
+	message("fired", map[string]any{"rule": "r", "verb": "error", "index": int64(1), "fired": int64(1)}, request)
+	message("answer", map[string]any{"rule": "r", "verb": "error", "duration_ms": int64(3)}, request)
+	message("request", nil)
+	l.Append(event.Driver, event.Body, map[string]any{"phase": "end"})
+	message("fired", map[string]any{"rule": "r", "verb": "drop"})
+	var got []string
+	for _, line := range NormalForm(l.All(), nil) {
+		if strings.Contains(line, "message") {
+			got = append(got, line)
+		}
+	}
+	// Its cause, past the request, is the connection.
+	const want = ` message client="web" server="api" interface="http" rule="r" verb="error" after link/web>api.http#1`
+	if len(got) != 1 || !strings.Contains(got[0], want) {
+		t.Errorf("%q", got)
+	}
+}

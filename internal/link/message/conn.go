@@ -27,7 +27,8 @@ const (
 type Conn struct {
 	cfg    Config
 	socket Socket
-	// pending is what Write has yet to send; only Write uses it.
+	// writing is held by who deals with the client's bytes. pending is what has yet to be sent.
+	writing sync.Mutex
 	pending []byte
 	up      *incoming
 
@@ -123,6 +124,8 @@ func (c *Conn) Read(p []byte) (int, error) {
 
 // CloseWrite hands on what the client sent last, and FIN.
 func (c *Conn) CloseWrite() error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
 	c.mu.Lock()
 	var frames []protocol.Frame
 	var rest []byte
