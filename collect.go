@@ -49,6 +49,38 @@ func newCollector(r *runner) *collector {
 	return c
 }
 
+// dispatch hands out leaves, and takes them in, until there is none any more.
+func (c *collector) dispatch(ctx context.Context, cancel func(), next chan<- *plan.Leaf, results <-chan finished, updates <-chan Progress) {
+	var waiting *plan.Leaf
+	for running := 0; ; {
+		if waiting == nil && ctx.Err() == nil {
+			waiting = c.front.Next()
+		}
+		if waiting == nil && running == 0 {
+			return
+		}
+		out, stop := next, ctx.Done()
+		if waiting == nil {
+			out, stop = nil, nil
+		}
+		select {
+		case out <- waiting:
+			waiting = nil
+			running++
+		case u := <-updates:
+			c.r.observe(u)
+		case f := <-results:
+			running--
+			c.add(f)
+			if c.err != nil || c.r.options.FailFast && c.failed {
+				cancel()
+			}
+		case <-stop:
+			waiting = nil
+		}
+	}
+}
+
 // add takes a leaf that has run, and what it brought to light.
 func (c *collector) add(f finished) {
 	l := f.leaf

@@ -48,6 +48,7 @@ func execute(ctx context.Context, p *plan.Plan, base string, o Options) (*Result
 	}
 	defer w.Abort()
 	record := p.Record()
+	record.Coverage = coverage(p)
 	for _, f := range p.Suite.Files {
 		if err := w.SpecFile(f.Path, f.Content); err != nil {
 			return nil, err
@@ -162,34 +163,8 @@ func (r *runner) run(ctx context.Context) (complete bool, err error) {
 	}
 	r.observe(Progress{Plan: &r.record})
 	c := newCollector(r)
-	var waiting *plan.Leaf
-	for running := 0; ; {
-		if waiting == nil && ctx.Err() == nil {
-			waiting = c.front.Next()
-		}
-		if waiting == nil && running == 0 {
-			return c.finish(), c.err
-		}
-		out, stop := next, ctx.Done()
-		if waiting == nil {
-			out, stop = nil, nil
-		}
-		select {
-		case out <- waiting:
-			waiting = nil
-			running++
-		case u := <-updates:
-			r.observe(u)
-		case f := <-results:
-			running--
-			c.add(f)
-			if c.err != nil || r.options.FailFast && c.failed {
-				cancel()
-			}
-		case <-stop:
-			waiting = nil
-		}
-	}
+	c.dispatch(ctx, cancel, next, results, updates)
+	return c.finish(), c.err
 }
 
 func (r *runner) jobs() int {

@@ -88,7 +88,9 @@ func Plan(ctx context.Context, l spec.Loader, source string, o Options) (bundle.
 	if err != nil {
 		return bundle.Plan{}, err
 	}
-	return p.Record(), nil
+	record := p.Record()
+	record.Coverage = coverage(p)
+	return record, nil
 }
 
 func makePlan(ctx context.Context, l spec.Loader, source string, o Options) (*plan.Plan, error) {

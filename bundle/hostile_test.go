@@ -207,6 +207,12 @@ func hostile() []hostileCase {
 		{"no replay", "replay.json: missing", func(d *draft) { d.skip = replayName }},
 		{"manifest is not JSON", "manifest.json: unexpected end", func(d *draft) { d.override[manifestName] = []byte("{") }},
 		{"JSON nested without end", "max depth", func(d *draft) { d.override[planName] = []byte(strings.Repeat("[", 1<<20)) }},
+		{"leaves without end", "more than 2500000 objects", func(d *draft) {
+			d.override[planName] = []byte(`{"schema":"squall.plan/1","leaves":[` + strings.Repeat("{},", 3_000_000) + `{}]}`)
+		}},
+		{"names without end", "more than 2500000 objects", func(d *draft) {
+			d.override[planName] = []byte(`{"schema":"squall.plan/1","untried":[` + strings.Repeat(`"",`, 21_000_000) + `""]}`)
+		}},
 		{"verdicts of another type", "cannot unmarshal", func(d *draft) { d.override[verdictsName] = []byte(`{"schema":"squall.verdicts/1","leaves":7}`) }},
 		{"two JSON values", "after top-level value", func(d *draft) { d.override[planName] = []byte(`{"schema":"squall.plan/1"}{}`) }},
 		{"next major of the manifest", "squall.manifest/2", func(d *draft) { d.manifest.Schema = "squall.manifest/2" }},

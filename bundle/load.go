@@ -200,6 +200,9 @@ func (r *Reader) decode(name string, into any) error {
 	if err != nil {
 		return err
 	}
+	if bytes.Count(b, []byte("{")) > r.limits.Objects || bytes.Count(b, []byte(",")) > 8*r.limits.Objects {
+		return &InvalidError{name, fmt.Errorf("more than %d objects", r.limits.Objects)}
+	}
 	// The version comes first: a later major may not even have the same shape.
 	var head struct {
 		Schema string `json:"schema"`

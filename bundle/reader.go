@@ -29,6 +29,8 @@ type Limits struct {
 	Total   int64
 	// JSON is the largest manifest, plan, list of verdicts or replay; Member the largest of all others.
 	JSON, Member int64
+	// Objects is how many objects one of the former may hold: three bytes of text can become hundreds in memory.
+	Objects int
 	// Events is the largest unpacked event log, Line the largest event in it.
 	Events int64
 	Line   int
@@ -40,7 +42,7 @@ type Limits struct {
 func DefaultLimits() Limits {
 	return Limits{
 		File: 2 << 30, Directory: 16 << 20, Members: 50_000, Total: 8 << 30,
-		JSON: 256 << 20, Member: 2 << 30, Events: 4 << 30, Line: 8 << 20, Ratio: 1100,
+		JSON: 256 << 20, Objects: 2_500_000, Member: 2 << 30, Events: 4 << 30, Line: 8 << 20, Ratio: 1100,
 	}
 }
 

@@ -63,6 +63,8 @@ type Plan struct {
 	Untried []string `json:"untried,omitempty"`
 	// Pruned are leaves that the scenario has ruled out before its first step, or that are the same as another.
 	Pruned []PrunedLeaf `json:"pruned,omitempty"`
+	// Coverage is what can go wrong, part by part, and how many leaves of the plan try it.
+	Coverage []PlanCoverage `json:"coverage,omitempty"`
 	// Open tells that leaves may come to light while others run.
 	Open bool `json:"open,omitempty"`
 	// Unexplored is how many leaves came to light that a limit left out.
@@ -71,9 +73,11 @@ type Plan struct {
 
 // PlanService is a declared service.
 type PlanService struct {
-	Name       string          `json:"name"`
-	Binary     string          `json:"binary"`
-	DependsOn  []string        `json:"depends_on,omitempty"`
+	Name      string   `json:"name"`
+	Binary    string   `json:"binary"`
+	DependsOn []string `json:"depends_on,omitempty"`
+	// Ref is what the specification's text calls it; "" where it has no name there.
+	Ref        string          `json:"ref,omitempty"`
 	Interfaces []PlanInterface `json:"interfaces"`
 	Position   string          `json:"position,omitempty"`
 }
@@ -92,6 +96,8 @@ type PlanScenario struct {
 	Name     string `json:"name"`
 	Doc      string `json:"doc,omitempty"`
 	Position string `json:"position,omitempty"`
+	// Ref is what the specification's text calls its function; "" where that has no name there.
+	Ref string `json:"ref,omitempty"`
 	// Choices are the unknowns that its code can come to, as far as its text tells.
 	Choices []PlanChoice `json:"choices,omitempty"`
 }
@@ -133,6 +139,17 @@ type PlanChoice struct {
 	// Sure is set where every run comes to it that does not end before.
 	Sure     bool   `json:"sure,omitempty"`
 	Position string `json:"position,omitempty"`
+}
+
+// PlanCoverage is a part of the system and a class of faults.
+type PlanCoverage struct {
+	// Service is the one that is hit. From and Interface are set for faults between two services.
+	Service   string `json:"service"`
+	From      string `json:"from,omitempty"`
+	Interface string `json:"interface,omitempty"`
+	// Class is connections, messages, disk or process.
+	Class  string `json:"class"`
+	Leaves int    `json:"leaves"`
 }
 
 // PrunedLeaf is a combination of choices that turned out to be none.

@@ -89,8 +89,9 @@ def healed_midway():
 ]]
 `
 
-// psql and redis-cli see what a real network would show them.
-func TestServers(t *testing.T) {
+// needServers skips where psql, Redis or PostgreSQL is missing.
+func needServers(t *testing.T) {
+	t.Helper()
 	for _, name := range []string{"psql", "redis-cli", "redis-server"} {
 		if _, err := exec.LookPath(name); err != nil {
 			t.Skipf("needs %s, which is not on this machine", name)
@@ -99,8 +100,18 @@ func TestServers(t *testing.T) {
 	if _, err := os.Stat("/usr/lib/postgresql/15/bin/postgres"); err != nil {
 		t.Skip("needs /usr/lib/postgresql/15/bin/postgres")
 	}
+}
+
+// serversSpec fills in where the example is that brings PostgreSQL's launcher.
+func serversSpec(t *testing.T, text string) string {
 	here := filepath.Dir(filepath.Dir(built(t, "examples/shop-postgres/bin/pg")))
-	out, err := command(t, specDir(t, strings.ReplaceAll(servers, "HERE", here)), "test", "spec.star").CombinedOutput()
+	return strings.ReplaceAll(text, "HERE", here)
+}
+
+// psql and redis-cli see what a real network would show them.
+func TestServers(t *testing.T) {
+	needServers(t)
+	out, err := command(t, specDir(t, serversSpec(t, servers)), "test", "spec.star").CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "9 pass, 0 fail, 0 inconclusive") {
 		t.Errorf("%v\n%s", err, out)
 	}

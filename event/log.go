@@ -1,7 +1,6 @@
 package event
 
 import (
-	"slices"
 	"sync"
 	"time"
 )
@@ -20,13 +19,6 @@ type Log struct {
 // NewLog returns an empty log whose events are stamped by now, the time since the leaf began.
 func NewLog(now func() time.Duration) *Log {
 	return &Log{now: now, lanes: map[string]Clock{}, changed: make(chan struct{})}
-}
-
-// FromEvents returns a log that holds events read from disk; it stamps nothing.
-func FromEvents(events []Event) *Log {
-	l := NewLog(func() time.Duration { return 0 })
-	l.events = slices.Clone(events)
-	return l
 }
 
 // Sink registers fn to be called with every later event, in order, under the log's lock: fn must

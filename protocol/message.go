@@ -1,6 +1,9 @@
 package protocol
 
-import "errors"
+import (
+	"errors"
+	"time"
+)
 
 // Speaker is a Protocol whose messages can be told apart on a connection, so that rules can match
 // them and events can tell them.
@@ -111,6 +114,14 @@ type Ender interface {
 	EndOfRequests() []Frame
 	// EndOfResponses is called once, after the last bytes of the server.
 	EndOfResponses() []Frame
+}
+
+// Guesser is a Conversation that cannot know whether a message is complete, as with text that may lack its line feed. What it
+// kept of the client's bytes for Patience without getting more is asked for by EndOfRequests, which may so be called
+// more than once: a server that waits for nothing more must not wait for ever.
+type Guesser interface {
+	Ender
+	Patience() time.Duration
 }
 
 // ErrEncrypted is the error of a Conversation that meets TLS.

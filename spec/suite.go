@@ -54,7 +54,9 @@ type Service struct {
 	// Env is added to a small base environment (PATH, HOME, LANG, TMPDIR).
 	Env map[string]string
 	// Dir is the working directory, absolute; "" means the main file's directory.
-	Dir        string
+	Dir string
+	// Ref is the name by which the source knows it; "" for none.
+	Ref        string
 	Interfaces []*Interface
 	// DependsOn are services to be ready first.
 	DependsOn []string
@@ -116,7 +118,11 @@ type Scenario struct {
 	// Choices are the unknowns that its code can come to, as far as that is known without running it; in the order of
 	// the calls as long as they are Sure.
 	Choices []KnownChoice
-	// Rules out reports, for options by the names of choices, whether no leaf takes them together; nil for never.
+	// ActsOn are the services whose processes its code may kill, pause, resume or restart; "" stands for any.
+	ActsOn []string
+	// Ref is the name by which the source knows its body as a function without parameters; "" for none.
+	Ref string
+	// RulesOut reports, for options by the names of choices, whether no leaf takes them together; nil for never.
 	RulesOut func(options map[string]int) (why string)
 	// Expect judges the result where no matrix cell does; nil means that returning is enough.
 	Expect Expect

@@ -67,15 +67,18 @@ type graph struct {
 	nodes   []*node
 	bySeq   map[int64]*node
 	streams map[string]*node
-	events  map[int64]event.Event
+	// passed has the causes of events that are not mediated.
+	passed map[int64][]*node
 }
 
 func graphOf(events []event.Event) *graph {
-	g := &graph{bySeq: map[int64]*node{}, streams: map[string]*node{}, events: map[int64]event.Event{}}
+	g := &graph{bySeq: map[int64]*node{}, streams: map[string]*node{}, passed: map[int64][]*node{}}
 	var begin, end *node
 	for _, e := range events {
-		g.events[e.Seq] = e
 		if !mediated(e, begin != nil, end != nil) {
+			if causes := g.causes(e); len(causes) > 0 {
+				g.passed[e.Seq] = causes
+			}
 			continue
 		}
 		n := g.add(e)
@@ -134,8 +137,8 @@ func (g *graph) add(e event.Event) *node {
 	g.nodes = append(g.nodes, n)
 	g.bySeq[e.Seq] = n
 	var names []string
-	for _, c := range g.causes(e, map[int64]bool{}) {
-		if c.stream != n.stream && !slices.Contains(names, c.name()) {
+	for _, c := range g.causes(e) {
+		if c.stream != n.stream {
 			g.edge(c, n)
 			names = append(names, c.name())
 		}
@@ -150,17 +153,22 @@ func (g *graph) add(e event.Event) *node {
 
 // causes returns the mediated events that an event follows; causes that are not mediated are passed
 // through to theirs.
-func (g *graph) causes(e event.Event, seen map[int64]bool) []*node {
+func (g *graph) causes(e event.Event) []*node {
 	var out []*node
+	seen := map[*node]bool{}
 	for _, seq := range e.After {
-		if seen[seq] || seq >= e.Seq {
+		if seq >= e.Seq {
 			continue
 		}
-		seen[seq] = true
-		if n := g.bySeq[seq]; n != nil {
+		if n := g.bySeq[seq]; n != nil && !seen[n] {
+			seen[n] = true
 			out = append(out, n)
-		} else if cause, ok := g.events[seq]; ok {
-			out = append(out, g.causes(cause, seen)...)
+		}
+		for _, n := range g.passed[seq] {
+			if !seen[n] {
+				seen[n] = true
+				out = append(out, n)
+			}
 		}
 	}
 	return out
@@ -302,10 +310,9 @@ func replaceNumber(s, number, with string) string {
 // Divergence is the first difference between two normal forms.
 type Divergence struct {
 	// Line counts from 1.
-	Line int `json:"line"`
+	Line int
 	// Want and Got are the lines there; "" where one form has ended.
-	Want string `json:"want"`
-	Got  string `json:"got"`
+	Want, Got string
 }
 
 // Diverge compares a recorded normal form with a new one; nil means that they are equal.
@@ -323,15 +330,4 @@ func Diverge(want, got []string) *Divergence {
 		}
 	}
 	return nil
-}
-
-// String says it for a reader.
-func (d *Divergence) String() string {
-	say := func(s string) string {
-		if s == "" {
-			return "nothing more"
-		}
-		return s
-	}
-	return fmt.Sprintf("line %d: recorded %s; now %s", d.Line, say(d.Want), say(d.Got))
 }

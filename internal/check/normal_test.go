@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -110,7 +111,7 @@ func TestInterleavingLeavesNoTrace(t *testing.T) {
 			want = got
 		}
 		if d := Diverge(want, got); d != nil {
-			t.Fatalf("seed %d: %s", i, d)
+			t.Fatalf("seed %d: %+v", i, d)
 		}
 	}
 	if len(orders) < 100 {
@@ -133,7 +134,7 @@ driver#6 step_recv target="api.http" status=200 ok=true after link/api>db.pg#2#1
 driver#7 body phase="end" outcome="returned" after link/api>db.pg#1#2 link/api>db.pg#2#2 property/m#1 syscall/db/full/write#2
 driver#8 fault op="lifted" rule="full/write" effect="x"`
 	if d := Diverge(strings.Split(golden[1:], "\n"), want); d != nil {
-		t.Errorf("%s\n%s", d, strings.Join(want, "\n"))
+		t.Errorf("%+v\n%s", d, strings.Join(want, "\n"))
 	}
 }
 
@@ -192,7 +193,7 @@ func TestNormalFormFromDisk(t *testing.T) {
 }
 
 func TestNormalFormBeforeAndAfterTheBody(t *testing.T) {
-	l := emptyLog()
+	l := event.NewLog(func() time.Duration { return 0 })
 	add := func(kind event.Kind, fields map[string]any) { l.Append("api", kind, fields) }
 	add(event.Link, map[string]any{"op": "refused", "flow": "api>db.pg#1"})
 	add(event.Link, map[string]any{"op": "refused", "flow": "api>db.pg#2", "rule": "start/refuse"})
@@ -224,7 +225,7 @@ syscall/api/start/open#1 syscall name="openat"`
 func TestWhenAPropertyIsRecordedDoesNotMatter(t *testing.T) {
 	var want []string
 	for at := range 4 {
-		l := emptyLog()
+		l := event.NewLog(func() time.Duration { return 0 })
 		for i := range 4 {
 			if i == at {
 				l.Append(event.Driver, event.Property, map[string]any{"name": "m", "result": "violated"})
@@ -263,21 +264,65 @@ func TestDecisionsAreSorted(t *testing.T) {
 func TestDiverge(t *testing.T) {
 	for _, tc := range []struct {
 		want, got []string
-		says      string
+		says      *Divergence
 	}{
-		{nil, nil, ""},
-		{[]string{"a"}, []string{"a"}, ""},
-		{[]string{"a", "b"}, []string{"a", "c"}, "line 2: recorded b; now c"},
-		{[]string{"a", "b"}, []string{"a"}, "line 2: recorded b; now nothing more"},
-		{nil, []string{"a"}, "line 1: recorded nothing more; now a"},
+		{nil, nil, nil},
+		{[]string{"a"}, []string{"a"}, nil},
+		{[]string{"a", "b"}, []string{"a", "c"}, &Divergence{2, "b", "c"}},
+		{[]string{"a", "b"}, []string{"a"}, &Divergence{2, "b", ""}},
+		{nil, []string{"a"}, &Divergence{1, "", "a"}},
+		{[]string{""}, nil, &Divergence{1, "", ""}},
 	} {
-		d := Diverge(tc.want, tc.got)
-		says := ""
-		if d != nil {
-			says = d.String()
+		if d := Diverge(tc.want, tc.got); !reflect.DeepEqual(d, tc.says) {
+			t.Errorf("%v, %v: %v, want %v", tc.want, tc.got, d, tc.says)
 		}
-		if says != tc.says {
-			t.Errorf("%v, %v: %q, want %q", tc.want, tc.got, says, tc.says)
+	}
+}
+
+// Two services that answer each other's lines make a chain of causes through which each step reaches its
+// own; walked anew for each step, this log would take minutes.
+func TestNormalFormOfALongChain(t *testing.T) {
+	l := event.NewLog(func() time.Duration { return 0 })
+	last := l.Append(event.Driver, event.Body, map[string]any{"phase": "begin"})
+	steps := 10000
+	for i := range steps {
+		last = l.Append([]string{"a", "b"}[i%2], event.Stdout, map[string]any{"line": "x"}, last.Seq)
+		l.Append(event.Driver, event.StepRecv, map[string]any{"status": 200}, last.Seq)
+	}
+	form := NormalForm(l.All(), nil)
+	if len(form) != steps+1 || form[1] != "driver#2 step_recv status=200" {
+		t.Errorf("%d lines, %q", len(form), form[1])
+	}
+}
+
+// What passes between services may be anything; what rules do to it is in the normal form.
+func TestNormalFormOfMessages(t *testing.T) {
+	at := time.Duration(0)
+	l := event.NewLog(func() time.Duration { return at })
+	l.Append(event.Driver, event.Body, map[string]any{"phase": "begin"})
+	message := func(op string, more map[string]any, after ...int64) int64 {
+		fields := map[string]any{"op": op, "flow": "web>api.http#1", "client": "web", "server": "api", "interface": "http", "path": "/now/1756"}
+		for k, v := range more {
+			fields[k] = v
 		}
+		return l.Append("web", event.Message, fields, after...).Seq
+	}
+	connect := l.Append("web", event.Link, map[string]any{"op": "connect", "flow": "web>api.http#1"}).Seq
+	request := message("request", nil, connect)
+	message("fired", map[string]any{"rule": "r", "verb": "error", "index": int64(1), "fired": int64(1)}, request)
+	message("answer", map[string]any{"rule": "r", "verb": "error", "duration_ms": int64(3)}, request)
+	message("request", nil)
+	l.Append(event.Driver, event.Body, map[string]any{"phase": "end"})
+	message("fired", map[string]any{"rule": "r", "verb": "drop"})
+	var got []string
+	for _, line := range NormalForm(l.All(), nil) {
+		if strings.Contains(line, "message") {
+			got = append(got, line)
+		}
+	}
+	// Its cause, past the request, is the connection.
+	const want = ` message client="web" server="api" interface="http" rule="r" verb="error" after link/web>api.http#1`
+	if len(got) != 1 || !strings.Contains(got[0], want) {
+		t.Errorf("%q", got)
 	}
 }

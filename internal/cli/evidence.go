@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/squallhq/squall"
@@ -140,10 +141,62 @@ func summary(w io.Writer, s style, r *squall.Result) error {
 	if s.colour {
 		look = report.Colour(s.width)
 	}
-	return report.Text{
+	// What came to light and was not run is said by itself, below.
+	complete := b.Manifest().Complete || b.Plan().Unexplored > 0 && !interrupted(b.Verdicts())
+	if err := (report.Text{
 		Plan: b.Plan(), Verdicts: b.Verdicts(), Summary: b.Manifest().Summary, Events: b,
-		Bundle: r.Bundle, Report: reportPath(r), Complete: b.Manifest().Complete,
-	}.Write(w, look)
+		Bundle: r.Bundle, Report: reportPath(r), Complete: complete,
+	}).Write(w, look); err != nil {
+		return err
+	}
+	explored(w, b)
+	return nil
+}
+
+func interrupted(v bundle.Verdicts) bool {
+	return slices.ContainsFunc(v.Leaves, func(l bundle.Leaf) bool {
+		return len(l.Verdict.Reasons) > 0 && l.Verdict.Reasons[0].Code == verdict.Interrupted
+	})
+}
+
+// explored says what the search for leaves has left out, and what several runs of the same leaves differ in.
+func explored(w io.Writer, b *bundle.Reader) {
+	p := b.Plan()
+	if n := p.Unexplored; n > 0 {
+		fmt.Fprintf(w, "INCONCLUSIVE: %s came to light and were not run; raise --max-leaves, or rule some out with assume()\n", leafCount(n))
+	}
+	if len(p.Pruned) > 0 {
+		fmt.Fprintf(w, "%s ruled out, or the same as another:\n", leafCount(len(p.Pruned)))
+		for i, l := range p.Pruned {
+			if i == 5 {
+				fmt.Fprintf(w, "  and %d more, in the bundle's plan\n", len(p.Pruned)-i)
+				break
+			}
+			fmt.Fprintf(w, "  %s  %s\n", leafName(l.ID, l.Scenario, l.Assumption)+choicesText(l.Choices), report.Printable(l.Why))
+		}
+	}
+	for i, v := range squall.Varied(p, b.Verdicts(), b.Replay().Decisions) {
+		if i == 0 {
+			fmt.Fprintln(w, "\nruns")
+		}
+		fmt.Fprintf(w, "  %s  %s\n", leafName(v.Leaf.ID, v.Leaf.Scenario, v.Leaf.Assumption)+choicesText(v.Leaf.Choices), v)
+	}
+}
+
+// choicesText writes the choices of a leaf behind its name.
+func choicesText(list []bundle.ChoiceRecord) string {
+	var parts []string
+	for _, c := range list {
+		option := c.Option
+		if option == "" {
+			option = fmt.Sprint(c.Index)
+		}
+		parts = append(parts, report.Printable(c.Name+" = "+option))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "  " + strings.Join(parts, ", ")
 }
 
 // leafName names a leaf in a line of output.

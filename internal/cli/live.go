@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -94,6 +96,11 @@ func (v *live) apply(p squall.Progress) {
 	case p.Plan != nil:
 		v.plan = *p.Plan
 		fmt.Fprintln(v.out, heading(v.source, v.plan))
+	case p.Added != nil:
+		v.plan.Leaves = append(v.plan.Leaves, p.Added...)
+	case p.Phase == "pruned":
+		delete(v.running, p.Leaf.ID)
+		v.plan.Leaves = slices.DeleteFunc(v.plan.Leaves, func(l bundle.PlanLeaf) bool { return l.ID == p.Leaf.ID })
 	case p.Done != nil:
 		delete(v.running, p.Leaf.ID)
 		v.counts[p.Done.Verdict.Outcome]++
@@ -109,15 +116,26 @@ func (v *live) apply(p squall.Progress) {
 
 // heading is the line that says what is run.
 func heading(source string, p bundle.Plan) string {
+	cells := map[string]bool{}
 	base := 0
 	for _, l := range p.Leaves {
-		if l.Assumption == bundle.Baseline {
-			base++
+		if cell := cmp.Or(l.Cell, l.ID); !cells[cell] {
+			cells[cell] = true
+			if l.Assumption == bundle.Baseline {
+				base++
+			}
 		}
 	}
 	return fmt.Sprintf("%s    %s   %s + %s = %s   seed %d", source,
-		plural(len(p.Services), "service"), plural(len(p.Leaves)-base, "cell"),
-		plural(base, "baseline"), leafCount(len(p.Leaves)), p.Seed)
+		plural(len(p.Services), "service"), plural(len(cells)-base, "cell"), plural(base, "baseline"), planned(p), p.Seed)
+}
+
+// planned says how many leaves a plan has; "at least" where more may come to light in the running.
+func planned(p bundle.Plan) string {
+	if p.Open {
+		return "at least " + leafCount(len(p.Leaves))
+	}
+	return leafCount(len(p.Leaves))
 }
 
 func plural(n int, what string) string {

@@ -19,11 +19,12 @@ type planFlags struct {
 	Test      []string `help:"Run only what matches: a scenario, scenario/assumption or a leaf's ID; globs; may be repeated." placeholder:"GLOB"`
 	Seed      string   `help:"The seed that governs all chance; a new one if not given." placeholder:"N"`
 	Shard     string   `help:"Run the i-th of n equal parts." placeholder:"I/N"`
-	MaxLeaves int      `help:"Refuse a plan with more leaves." placeholder:"N" aliases:"max-instances"`
+	MaxLeaves int      `help:"Refuse a plan with more leaves, and leave out those beyond it that come to light in the running: such a run is INCONCLUSIVE." placeholder:"N" aliases:"max-instances"`
+	Runs      int      `help:"Run each leaf N times, with seeds one apart, and say what varied." placeholder:"N" default:"1"`
 }
 
 func (f planFlags) options() (squall.Options, error) {
-	o := squall.Options{Tests: f.Test, MaxLeaves: f.MaxLeaves}
+	o := squall.Options{Tests: f.Test, MaxLeaves: f.MaxLeaves, Runs: f.Runs}
 	if f.Seed != "" {
 		n, err := strconv.ParseUint(f.Seed, 10, 64)
 		if err != nil {
@@ -39,6 +40,9 @@ func (f planFlags) options() (squall.Options, error) {
 	}
 	if o.MaxLeaves < 0 {
 		return o, fmt.Errorf("squall: --max-leaves=%d: a positive number is needed", o.MaxLeaves)
+	}
+	if o.Runs < 1 || o.Runs > 10000 {
+		return o, fmt.Errorf("squall: --runs=%d: a number from 1 to 10000 is needed", o.Runs)
 	}
 	return o, nil
 }

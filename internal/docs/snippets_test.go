@@ -18,6 +18,8 @@ db = service("db", interface("main", "tcp", 5432), binary = "bin/db")
 api = service("api", interface("http", "http", 8080), binary = "bin/api", env = {"DB_ADDR": db.main.addr}, depends_on = [db])
 n1 = service("n1", interface("gossip", "udp", 7000), binary = "bin/db")
 n2 = service("n2", interface("gossip", "udp", 7000), binary = "bin/db")
+web = service("web", interface("http", "http", 8081), binary = "bin/api")
+pg = service("pg", interface("sql", "postgres", 5432), binary = "bin/db")
 
 def create_order():
     return api.http.post(path = "/orders", body = '{"item":"widget","qty":1}')

@@ -314,6 +314,8 @@ type torment struct {
 	ends    [2]*net.TCPConn // client, server
 	sent    [2]*flood
 	arrived [2]*flood // at the other end
+	// plain gives one end's socket back to plain TCP.
+	plain func(side int)
 }
 
 func (x *torment) talk(rounds int) error {
@@ -354,6 +356,12 @@ func (x *torment) pour() error {
 				}
 			}
 		})
+		if back := time.Duration(x.r.IntN(5000)) * time.Microsecond; x.r.IntN(4) == 0 {
+			wg.Go(func() {
+				time.Sleep(back)
+				x.plain(side)
+			})
+		}
 		wg.Go(func() { errs[2+side] = x.arrived[side].check(x.ends[1-side], total, slow) })
 	}
 	wg.Wait()
@@ -495,6 +503,15 @@ func (b *bench) torture(t *testing.T, seed uint64) int64 {
 		defer end.Close()
 	}
 	x := &torment{r: rand.New(rand.NewPCG(seed, 1)), ends: [2]*net.TCPConn{c, s}}
+	x.plain = func(side int) {
+		fd, err := peered{peer: x.ends[side]}.Peer()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		b.Plain(fd)
+		_ = unix.Close(fd)
+	}
 	for side := range 2 {
 		x.sent[side], x.arrived[side] = newFlood(2*seed+uint64(side)), newFlood(2*seed+uint64(side))
 	}

@@ -54,25 +54,25 @@ type Leaf struct {
 	ID, Cell string
 	Run      int
 	Way      Way
-	// Pivot is the choice that this leaf decides otherwise than the one that brought it to light. Guessed is set
-	// where none has: the text of the specification says that the choices are met.
-	Pivot   string
-	Guessed bool
-	// Explores is set where choices that it meets make further leaves.
-	Explores bool
+	Origin
 	Scenario *spec.Scenario
 	// Assumption is nil for a baseline.
 	Assumption *spec.Assumption
 	Expect     spec.Expect
-	Monitors   []*property.Monitor
-	Temporal   []*property.Temporal
-	// Elsewhere are, of a baseline, the monitors that hold in other leaves of the scenario only.
-	Elsewhere []*property.Monitor
-	Seed      seed.Seed
+	Properties
+	Seed seed.Seed
 	// Timeout replaces the scenario's where it is not 0.
 	Timeout time.Duration
 	// MayRest lets the assumption's rules never fire.
 	MayRest bool
+}
+
+// Properties are what must hold in a leaf.
+type Properties struct {
+	Monitors []*property.Monitor
+	Temporal []*property.Temporal
+	// Elsewhere are, of a baseline, the monitors that hold in other leaves of the scenario only.
+	Elsewhere []*property.Monitor
 }
 
 // AssumptionName returns the assumption's name, or bundle.Baseline.
@@ -177,8 +177,7 @@ func all(s *spec.Suite, root seed.Seed) []*Leaf {
 func newLeaf(s *spec.Suite, sc *spec.Scenario, a *spec.Assumption, root seed.Seed) *Leaf {
 	l := &Leaf{
 		Scenario: sc, Assumption: a,
-		Monitors: slices.Concat(s.Monitors, sc.Monitors),
-		Temporal: slices.Concat(s.Temporal, sc.Temporal),
+		Properties: Properties{Monitors: slices.Concat(s.Monitors, sc.Monitors), Temporal: slices.Concat(s.Temporal, sc.Temporal)},
 	}
 	if a == nil {
 		l.Expect = sc.Expect
@@ -332,14 +331,14 @@ func withBaselines(leaves, chosen []*Leaf) []*Leaf {
 func (p *Plan) Record() bundle.Plan {
 	r := bundle.Plan{Schema: bundle.PlanSchema, Source: filepath.Base(p.Suite.Source), Seed: uint64(p.Seed), Untried: p.Untried}
 	for _, s := range p.Suite.Services {
-		ps := bundle.PlanService{Name: s.Name, Binary: filepath.Base(s.Binary), DependsOn: s.DependsOn, Position: s.Position}
+		ps := bundle.PlanService{Name: s.Name, Binary: filepath.Base(s.Binary), DependsOn: s.DependsOn, Ref: s.Ref, Position: s.Position}
 		for _, i := range s.Interfaces {
 			ps.Interfaces = append(ps.Interfaces, bundle.PlanInterface{Name: i.Name, Protocol: i.Protocol, Port: i.Port, Path: i.Path})
 		}
 		r.Services = append(r.Services, ps)
 	}
 	for _, s := range p.Suite.Scenarios {
-		r.Scenarios = append(r.Scenarios, bundle.PlanScenario{Name: s.Name, Doc: s.Doc, Position: s.Position, Choices: choicesOf(s)})
+		r.Scenarios = append(r.Scenarios, bundle.PlanScenario{Name: s.Name, Doc: s.Doc, Position: s.Position, Ref: s.Ref, Choices: choicesOf(s)})
 	}
 	for _, a := range p.Suite.Assumptions {
 		pa := bundle.PlanAssumption{Name: a.Name, Doc: a.Doc, Effects: []string{}, Position: a.Position}

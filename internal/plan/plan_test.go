@@ -121,3 +121,38 @@ func TestUntried(t *testing.T) {
 		}
 	}
 }
+
+func TestMessagesAreSubscribed(t *testing.T) {
+	pair := fault.Pair{A: "web", B: "api", Interface: "http", Directed: true}
+	rule := func(a, iface string) fault.Rule {
+		return fault.Rule{Message: &fault.Message{Pair: fault.Pair{A: a, B: "api", Interface: iface, Directed: true}}}
+	}
+	for _, tc := range []struct {
+		name   string
+		reach  Reach
+		speaks bool
+		// web and any say whether a rule for web only, and one for all clients, is allowed.
+		web, any bool
+	}{
+		{"nothing", Reach{}, false, false, false},
+		{"a link", Reach{scopes: []spec.Scope{{Links: []fault.Pair{pair}}}}, false, false, false},
+		{"its messages", Reach{scopes: []spec.Scope{{Messages: []fault.Pair{pair}}}}, true, true, false},
+		{"messages of all", Reach{scopes: []spec.Scope{{Messages: []fault.Pair{{B: "api", Directed: true}}}}}, true, true, true},
+		{"messages to another interface", Reach{scopes: []spec.Scope{{Messages: []fault.Pair{{B: "api", Interface: "admin", Directed: true}}}}}, false, false, false},
+		{"an assumption's rule", Reach{rules: []fault.Rule{rule("web", "http")}}, true, true, false},
+		{"everything", Reach{scopes: []spec.Scope{{Everything: true}}}, true, true, true},
+	} {
+		if got := tc.reach.Speaks("web", "api", "http"); got != tc.speaks {
+			t.Errorf("%s: speaks %v", tc.name, got)
+		}
+		if tc.speaks && !tc.reach.Touches("web", "api", "http") {
+			t.Errorf("%s: no relay stands there", tc.name)
+		}
+		if got := tc.reach.Allows(rule("web", "http")); (got == "") != tc.web {
+			t.Errorf("%s: a rule for web: %q", tc.name, got)
+		}
+		if got := tc.reach.Allows(rule("", "http")); (got == "") != tc.any {
+			t.Errorf("%s: a rule for all: %q", tc.name, got)
+		}
+	}
+}

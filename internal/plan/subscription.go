@@ -50,6 +50,13 @@ func (r Reach) Calls(service string) []string {
 	return calls
 }
 
+// Relays reports whether rules may act on connections from client to an interface of server as such.
+func (r Reach) Relays(client, server, iface string) bool {
+	matches := func(p fault.Pair) bool { return p.Matches(client, server, iface) }
+	return slices.ContainsFunc(r.rules, func(rule fault.Rule) bool { return rule.Link != nil && matches(rule.Link.Pair) }) ||
+		slices.ContainsFunc(r.scopes, func(sc spec.Scope) bool { return sc.Everything || slices.ContainsFunc(sc.Links, matches) })
+}
+
 // Touches reports whether connections from client to an interface of server may be acted on.
 // Those that may not are direct: no relay stands in them.
 func (r Reach) Touches(client, server, iface string) bool {

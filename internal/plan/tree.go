@@ -10,6 +10,16 @@ import (
 	"github.com/squallhq/squall/spec"
 )
 
+// Origin says how a leaf came into the plan.
+type Origin struct {
+	// Pivot is the choice that this leaf decides otherwise than the one that brought it to light. Guessed is set
+	// where none has: the text of the specification says that the choices are met.
+	Pivot   string
+	Guessed bool
+	// Explores is set where choices that it meets make further leaves.
+	Explores bool
+}
+
 // Find returns a leaf by its ID, its cell, its run and its way. It is an error where that makes another ID: the
 // suite is not the one that the leaf is of.
 func (p *Plan) Find(id, cell string, run int, way Way) (*Leaf, error) {

@@ -8,10 +8,19 @@ import (
 	"github.com/squallhq/squall/event"
 )
 
+// ends says between whom a link or message event is.
+func ends(e event.Event) string {
+	out := e.String("client") + " -> " + e.String("server")
+	if i := e.String("interface"); i != "" {
+		out += "." + i
+	}
+	return out
+}
+
 // messageText is Describe for a request or its answer: between whom, and what the protocol says of it.
 func messageText(e event.Event) (verb, what string) {
 	f := e.String
-	verb, what = f("op"), f("client")+" -> "+f("server")+"."+f("interface")
+	verb, what = f("op"), ends(e)
 	if verb == "fired" {
 		verb = f("verb")
 	}

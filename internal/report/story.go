@@ -66,13 +66,8 @@ func weight(e event.Event) int {
 		case ruled && e.String("decision") == "delay":
 			return 70
 		}
-	case event.Link:
+	case event.Link, event.Message:
 		return linkWeight(e, ruled)
-	case event.Message:
-		if actedOn(e) {
-			return 88
-		}
-		return 3
 	case event.Lifecycle:
 		if expected, _ := e.Fields["expected"].(bool); e.String("phase") == "exited" && !expected {
 			return 80
@@ -90,7 +85,7 @@ func weight(e event.Event) int {
 
 func linkWeight(e event.Event, ruled bool) int {
 	switch op := e.String("op"); {
-	case ruled && op != "connect" && op != "established" && op != "close":
+	case ruled && op != "connect" && op != "established" && op != "close" && op != "answer":
 		return 85
 	case op == "refused" || op == "reset" || op == "cut":
 		return 50
@@ -197,11 +192,7 @@ func Describe(e event.Event) (verb, what string) {
 	case event.Syscall:
 		return f("name"), join(f("path"), f("errno"), aside(e))
 	case event.Link:
-		what := f("client") + " -> " + f("server")
-		if i := f("interface"); i != "" {
-			what += "." + i
-		}
-		return f("op"), join(what, f("errno"), aside(e))
+		return f("op"), join(ends(e), f("errno"), aside(e))
 	case event.Message:
 		return messageText(e)
 	case event.Stdout, event.Stderr:

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/squallhq/squall/bundle"
 	"github.com/squallhq/squall/event"
 	"github.com/squallhq/squall/fault"
 	"github.com/squallhq/squall/internal/plan"
+	"github.com/squallhq/squall/internal/run/order"
 	"github.com/squallhq/squall/spec"
 	"github.com/squallhq/squall/verdict"
 )
@@ -141,36 +141,36 @@ func (w *world) decide(m plan.Met, options []string) (int, error) {
 
 // order stops a branch before an operation until it is its turn. Outside of ordered branches it does
 // nothing.
-func (w *world) order(op operation) (leave func(), err error) {
+func (w *world) order(op order.Operation) (leave func(), err error) {
 	if w.branch == nil {
 		return func() {}, nil
 	}
 	w.baton.give()
-	if err := w.branch.begin(op); err != nil {
+	if err := w.branch.Begin(op); err != nil {
 		w.baton.take()
 		return nil, err
 	}
 	w.baton.take()
 	return func() {
 		w.baton.give()
-		w.branch.end()
+		w.branch.End()
 		w.baton.take()
 	}, nil
 }
 
 // step is a step as an operation: it may have an effect on every service that the called one can reach.
-func (l *leaf) step(t spec.Target, op spec.Operation) operation {
-	return operation{what: t.String() + "." + op.Method, service: t.Service, touches: l.system.reaches(t.Service)}
+func (l *leaf) step(t spec.Target, op spec.Operation) order.Operation {
+	return order.Operation{What: t.String() + "." + op.Method, Service: t.Service, Touches: l.system.reaches(t.Service)}
 }
 
 // injection is the begin or the end of rules as an operation.
-func injection(verb string, rules []fault.Rule) operation {
-	op := operation{touches: map[string]bool{}}
+func injection(verb string, rules []fault.Rule) order.Operation {
+	op := order.Operation{Touches: map[string]bool{}}
 	for i, r := range rules {
 		if i > 0 {
-			op.what += ", "
+			op.What += ", "
 		}
-		op.what += r.ID
+		op.What += r.ID
 		ends := []string{""}
 		switch {
 		case r.Syscall != nil:
@@ -181,11 +181,11 @@ func injection(verb string, rules []fault.Rule) operation {
 			ends = []string{r.Message.Pair.A, r.Message.Pair.B}
 		}
 		for _, name := range ends {
-			op.touches[name] = true
-			op.all = op.all || name == ""
+			op.Touches[name] = true
+			op.All = op.All || name == ""
 		}
 	}
-	op.what += " " + verb
+	op.What += " " + verb
 	return op
 }
 
@@ -238,22 +238,22 @@ func (w *world) Parallel(ctx context.Context, how spec.Interleaving, branches ..
 	shared := &baton{}
 	errs := make([]error, len(branches))
 	done := make(chan struct{})
-	var order *schedule
+	var turns *order.Schedule
 	if how.Order != spec.OneOrder {
-		order = w.schedule(how)
+		turns = w.schedule(how)
 	}
 	for i, branch := range branches {
 		inner := *w
 		inner.baton = shared
 		turn := shared.join()
-		if order != nil {
-			inner.branch = newBranch(ctx, i)
-			order.branches = append(order.branches, inner.branch)
+		if turns != nil {
+			inner.branch = order.NewBranch(ctx, i)
+			turns.Branches = append(turns.Branches, inner.branch)
 		}
 		go func() {
 			defer func() { done <- struct{}{} }()
 			<-turn
-			defer inner.branch.leave()
+			defer inner.branch.Leave()
 			defer shared.give()
 			if errs[i] = branch(ctx, &inner); errs[i] != nil {
 				cancel(context.Canceled)
@@ -261,16 +261,16 @@ func (w *world) Parallel(ctx context.Context, how spec.Interleaving, branches ..
 		}()
 	}
 	var conducted error
-	if order != nil {
-		if conducted = order.conduct(ctx); conducted != nil {
+	if turns != nil {
+		if conducted = turns.Conduct(ctx); conducted != nil {
 			cancel(conducted)
 		}
 	}
 	for range branches {
 		<-done
 	}
-	if order != nil {
-		w.reduce(order)
+	if turns != nil {
+		w.reduce(turns)
 	}
 	var left *plan.LeftWay
 	if errors.As(conducted, &left) {
@@ -280,29 +280,20 @@ func (w *world) Parallel(ctx context.Context, how spec.Interleaving, branches ..
 }
 
 // schedule makes the order of some branches.
-func (w *world) schedule(how spec.Interleaving) *schedule {
-	return &schedule{
-		how: how, name: w.l.choices.Name("parallel"), walk: w.l.choices, decide: w.decide, seed: w.l.plan.Seed, clock: w.l.clock,
+func (w *world) schedule(how spec.Interleaving) *order.Schedule {
+	return &order.Schedule{
+		How: how, Name: w.l.choices.Name("parallel"), Walk: w.l.choices, Decide: w.decide, Seed: w.l.plan.Seed, Clock: w.l.clock,
 	}
 }
 
 // reduce tells the choices of a schedule which other options matter.
-func (w *world) reduce(s *schedule) {
-	if s.how.Order != spec.CriticalOrders {
+func (w *world) reduce(s *order.Schedule) {
+	if s.How.Order != spec.CriticalOrders {
 		return
-	}
-	var pending []step
-	for _, b := range s.branches {
-		if b.stood() {
-			pending = append(pending, step{branch: b.index, op: b.op})
-		}
 	}
 	w.l.choices.mu.Lock()
 	defer w.l.choices.mu.Unlock()
-	found := backtracks(s.steps, pending)
-	for _, st := range s.steps {
-		if st.choice != "" {
-			w.l.choices.walk.Reduce(st.choice, slices.Sorted(slices.Values(found[st.choice])))
-		}
+	for name, try := range s.Backtracks() {
+		w.l.choices.walk.Reduce(name, try)
 	}
 }

@@ -257,22 +257,33 @@ func (l *leaf) whyNoMessage(r fault.Rule) string {
 	case failed != "":
 		return fmt.Sprintf("%s matched, but %s", count(seen.Matched, "request"), failed)
 	case seen.Requests == 0:
-		n := 0
-		for _, e := range l.log.All() {
-			if e.Kind == event.Link && e.String("op") == "connect" &&
-				m.Pair.Matches(e.String("client"), e.String("server"), e.String("interface")) {
-				n++
-			}
-		}
-		if n == 0 {
-			return fmt.Sprintf("no connection %s in this leaf", r.Target())
-		}
-		return fmt.Sprintf("%s %s, but no request passed while it was in force", count(n, "connection"), r.Target())
+		return l.whyNoRequest(r)
 	case seen.Matched == 0:
 		return fmt.Sprintf("%s seen, none matched %s; there was %s", count(seen.Requests, "request"), m.Limits(), strings.Join(seen.Examples, "; "))
 	}
 	limits := strings.Join(limitsOf(r.When), ", ")
 	return fmt.Sprintf("%s seen, %d matched%s, but it hits none of these (%s)", count(seen.Requests, "request"), seen.Matched, orNothing(" ", m.Limits()), limits)
+}
+
+// whyNoRequest says why a rule saw no request at all.
+func (l *leaf) whyNoRequest(r fault.Rule) string {
+	p := r.Message.Pair
+	connections, own := 0, false
+	for _, e := range l.log.All() {
+		switch {
+		case e.Kind == event.Link && e.String("op") == "connect" && p.Matches(e.String("client"), e.String("server"), e.String("interface")):
+			connections++
+		case e.Kind == event.StepSend && e.String("target") == p.B+"."+p.Interface:
+			own = true
+		}
+	}
+	switch {
+	case connections > 0:
+		return fmt.Sprintf("%s %s, but no request passed while it was in force", count(connections, "connection"), r.Target())
+	case own:
+		return fmt.Sprintf("no connection %s in this leaf but the scenario's own, which no rule hits", r.Target())
+	}
+	return fmt.Sprintf("no connection %s in this leaf", r.Target())
 }
 
 func orNothing(before, s string) string {

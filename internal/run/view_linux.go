@@ -6,6 +6,7 @@ import (
 
 	"github.com/squallhq/squall/bundle"
 	"github.com/squallhq/squall/event"
+	"github.com/squallhq/squall/internal/run/order"
 	"github.com/squallhq/squall/internal/vtime"
 	"github.com/squallhq/squall/property"
 	"github.com/squallhq/squall/spec"
@@ -27,7 +28,7 @@ type view struct {
 	trace    func(service string, calls []spec.Observer) (func(), error)
 	baton    *baton
 	// order stops a branch before an operation until it is its turn.
-	order func(operation) (leave func(), err error)
+	order func(order.Operation) (leave func(), err error)
 }
 
 func (v view) All() []event.Event {
@@ -70,7 +71,7 @@ func (v view) Note(message string) {
 }
 
 func (v view) Await(ctx context.Context, match func(event.Event) (bool, error)) (event.Event, error) {
-	leave, err := v.order(operation{what: "await_event", all: true})
+	leave, err := v.order(order.Operation{What: "await_event", All: true})
 	if err != nil {
 		return event.Event{}, err
 	}
@@ -100,7 +101,7 @@ func (v view) Await(ctx context.Context, match func(event.Event) (bool, error)) 
 }
 
 func (v view) AwaitStable(ctx context.Context, quiet time.Duration, ignore func(event.Event) (bool, error)) error {
-	leave, err := v.order(operation{what: "await_stable", all: true, steady: true})
+	leave, err := v.order(order.Operation{What: "await_stable", All: true, Steady: true})
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/squallhq/squall/event"
 	"github.com/squallhq/squall/fault"
+	"github.com/squallhq/squall/internal/run/order"
 	"github.com/squallhq/squall/internal/vtime"
 	"github.com/squallhq/squall/property"
 	"github.com/squallhq/squall/spec"
@@ -23,7 +24,7 @@ type world struct {
 	l     *leaf
 	baton *baton
 	// branch is set in a branch whose operations are put in order.
-	branch *branch
+	branch *order.Branch
 	// setup is set before the body: nothing is injected then.
 	setup bool
 	// steps are those of a seed; nil elsewhere.
@@ -33,7 +34,7 @@ type world struct {
 // enter is called by each World method before it does something that takes time; the function that
 // it returns, after. Properties are evaluated here, in the body's own goroutine, so that their code
 // never runs beside the body's.
-func (w *world) enter(op operation) (leave func(), err error) {
+func (w *world) enter(op order.Operation) (leave func(), err error) {
 	if err := w.l.violated(); err != nil {
 		return nil, err
 	}
@@ -41,12 +42,12 @@ func (w *world) enter(op operation) (leave func(), err error) {
 		w.l.operations.Store(true)
 	}
 	w.baton.give()
-	if err := w.branch.begin(op); err != nil {
+	if err := w.branch.Begin(op); err != nil {
 		w.baton.take()
 		return nil, err
 	}
 	return func() {
-		w.branch.end()
+		w.branch.End()
 		w.baton.take()
 	}, nil
 }
@@ -123,7 +124,7 @@ func (w *world) Act(ctx context.Context, name string, a spec.Action) error {
 	if !ok {
 		return fmt.Errorf("run: %s: no service %q", a, name)
 	}
-	leave, err := w.enter(operation{what: fmt.Sprintf("%s(%s)", a, name), touches: map[string]bool{name: true}})
+	leave, err := w.enter(order.Operation{What: fmt.Sprintf("%s(%s)", a, name), Touches: map[string]bool{name: true}})
 	if err != nil {
 		return err
 	}
@@ -145,7 +146,7 @@ func (w *world) Events() spec.View {
 }
 
 func (w *world) Sleep(ctx context.Context, d time.Duration) error {
-	leave, err := w.enter(operation{what: "sleep " + d.String(), all: true, steady: true})
+	leave, err := w.enter(order.Operation{What: "sleep " + d.String(), All: true, Steady: true})
 	if err != nil {
 		return err
 	}

@@ -134,6 +134,15 @@ func (v fakeView) Note(message string) {
 	v.w.log.Append(event.Driver, event.Note, map[string]any{"message": message})
 }
 
+func (v fakeView) Trace(service string, list []spec.Observer) (func(), error) {
+	var calls []string
+	for _, o := range list {
+		calls = append(calls, fmt.Sprintf("%v on %v %s", o.Calls, o.On, o.Path))
+	}
+	v.w.do("trace %s %s", service, strings.Join(calls, "; "))
+	return func() { v.w.do("traced") }, nil
+}
+
 func (v fakeView) Property(t *property.Temporal) error {
 	v.w.added = append(v.w.added, t)
 	return nil

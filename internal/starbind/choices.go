@@ -289,6 +289,7 @@ func (ld *loader) findChoices() {
 	for _, s := range ld.decls.scenarios {
 		found := program.Choices(slices.Concat([]starlark.Callable{s.setup, s.fn}, s.expects)...)
 		s.decl.Choices = nil
+		s.decl.ActsOn = program.ActsOn(slices.Concat([]starlark.Callable{s.setup, s.fn}, s.expects)...)
 		for _, f := range found {
 			known := spec.KnownChoice{Sure: f.Sure, Fans: f.Fans, Position: f.At.String()}
 			known.Name, known.Options = f.Name, words(f.Options)
@@ -306,6 +307,7 @@ func (ld *loader) findChoices() {
 			s.decl.RulesOut = ld.rulesOut(found)
 		}
 	}
+	ld.findNames()
 	if !complete {
 		return
 	}
@@ -318,6 +320,29 @@ func (ld *loader) findChoices() {
 			}
 			slices.Sort(list)
 			ld.report(r.at, source.Nearest(name, list), "assume: no choice is named %q, so this rules nothing out", name)
+		}
+	}
+}
+
+// findNames finds what the main file's text calls services and the functions of scenarios.
+func (ld *loader) findNames() {
+	if len(ld.sources) == 0 {
+		return
+	}
+	globals := ld.modules[ld.sources[0].Path].globals
+	names := globals.Keys()
+	slices.Sort(names)
+	for _, name := range names {
+		v := globals[name]
+		for _, s := range ld.decls.services {
+			if s.decl.Ref == "" && v == starlark.Value(s) {
+				s.decl.Ref = name
+			}
+		}
+		for _, s := range ld.decls.scenarios {
+			if fn, ok := v.(*starlark.Function); ok && s.decl.Ref == "" && fn == s.fn && bind.Arity(fn, 0) == nil {
+				s.decl.Ref = name
+			}
 		}
 	}
 }

@@ -100,6 +100,7 @@ func syscallParams() []param {
 		{Name: "after", Kind: bind.Int(1, math.MaxInt32), Doc: "lets so many matching calls pass first"},
 		{Name: "every", Kind: bind.Int(1, math.MaxInt32), Doc: "hits each n-th matching call"},
 		{Name: "max_fires", Kind: bind.Int(1, math.MaxInt32), Preset: "no limit", Doc: "stops after so many hits"},
+		{Name: "mode", Kind: bind.Choice("stochastic", "exhaustive"), Preset: `"stochastic"`, Doc: `"exhaustive", with probability and max_fires, gives each way to hit and spare the first max_fires matching calls a leaf of its own, instead of drawing`},
 		{Name: "on", Kind: aDescriptor(), Preset: "what the call is mostly for", Doc: `kinds of descriptor: "file", "socket", "pipe", "tty", "other", a list of them, or "any"`},
 		{Name: "path", Kind: aGlob(), Preset: "any", Doc: `glob over the file's absolute path; * does not cross /, ** does`},
 		{Name: "optional", Kind: bind.Bool(), Preset: "False", Doc: "a leaf may pass although the rule never fired"},
@@ -245,6 +246,9 @@ func effectOf(c *call) *syscallEffect {
 	if c.Has("nth") && (c.Has("after") || c.Has("every")) {
 		c.Errorf(c.Site.KeywordSpan("nth"), "", "nth can't be used together with after or every")
 	}
+	if c.exhaustive(); arg[string](c, "mode") == "exhaustive" {
+		e.when.Exhaustive = true
+	}
 	if c.Entry.Name == "delay" {
 		e.message = &messageEffect{verb: protocol.Delay, delay: e.rule.Delay, match: c.matches("path"), refused: refusedByMessages(c)}
 	}
@@ -252,6 +256,26 @@ func effectOf(c *call) *syscallEffect {
 		c.Errorf(c.Where("duration"), "", "a delay of nothing has no effect")
 	}
 	return e
+}
+
+// maxVector is the most matching calls whose hits are tried out: 2 to this power leaves.
+const maxVector = 12
+
+// exhaustive says what is wrong with mode = "exhaustive".
+func (c *call) exhaustive() {
+	if arg[string](c, "mode") != "exhaustive" || c.Bad {
+		return
+	}
+	at := c.Site.KeywordSpan("mode")
+	p, hasP := c.Args["probability"].(float64)
+	switch n := arg[int](c, "max_fires"); {
+	case n == 0:
+		c.Errorf(at, "", `mode = "exhaustive" needs max_fires, the number of matching calls that are decided`)
+	case n > maxVector:
+		c.Errorf(c.Where("max_fires"), "", `mode = "exhaustive" makes 2 to the power of max_fires leaves, so that is at most %d`, maxVector)
+	case !hasP || p >= 1:
+		c.Errorf(at, "", `mode = "exhaustive" is for a rule that may spare calls: give it a probability below 1`)
+	}
 }
 
 // options collects what every rule may say.

@@ -58,7 +58,7 @@ func messageParams() []param {
 	var out []param
 	for _, p := range syscallParams() {
 		switch p.Name {
-		case "on", "path":
+		case "on", "path", "mode":
 			continue
 		case "label":
 			p.Preset = "the effect's name"
@@ -158,7 +158,7 @@ func (c *call) matches(params ...string) []bind.Keyword {
 // refusedByMessages are the keywords of a call that mean nothing for requests.
 func refusedByMessages(c *call) []bind.Keyword {
 	var out []bind.Keyword
-	names := []string{"errno", "on"}
+	names := []string{"errno", "on", "mode"}
 	if c.Entry.Name == string(protocol.Duplicate) {
 		names = []string{"count", "direction"}
 	}

@@ -72,7 +72,7 @@ func traceMethods() []entry {
 			func(_ *call, _ *value.Trace, found []event.Event) starlark.Value { return starlark.MakeInt(len(found)) }),
 		{
 			Name: "trace.map", Phases: inTrace, Doc: "returns a list of what a function makes of each event.",
-			Example: `orders = events(type = "stdout", event = "persisted").map(lambda e: e.order)`,
+			Example: `orders = events(type = "stdout", fields = {"event": "persisted"}).map(lambda e: e.order)`,
 			Params:  []param{{Name: "fn", Kind: bind.Function(1), Required: true, Doc: "a function of an event"}},
 			Do: do(func(c *call) (starlark.Value, error) {
 				var list []starlark.Value

@@ -160,6 +160,7 @@ as JSON, or None), ` + "`error`, `timed_out` (the step's own time ran out withou
 			fmt.Fprintf(b, "| %s | `%s(%s)` | %s |\n", p.Name, m.Name, strings.Join(args, ", "), cellText(m.Doc))
 		}
 	}
+	writeRequests(b, protocols)
 	b.WriteString(`
 ## Events
 
@@ -176,6 +177,38 @@ the methods above. The members of a JSON line on standard output or error are fi
 			names = append(names, f.Name)
 		}
 		fmt.Fprintf(b, "| %s | %s | %s |\n", row.Kind, strings.Join(names, ", "), cellText(row.Doc))
+	}
+}
+
+// writeRequests lists what rules can do to requests.
+func writeRequests(b *strings.Builder, protocols []protocol.Info) {
+	b.WriteString(`
+## Requests
+
+What a rule on requests can match, and what answers have.
+
+| protocol | a request's | |
+|---|---|---|
+`)
+	for _, p := range protocols {
+		if p.Messages == nil {
+			continue
+		}
+		for _, f := range p.Messages.Match {
+			fmt.Fprintf(b, "| %s | `%s` | %s |\n", p.Name, f.Name, cellText(f.Doc))
+		}
+	}
+	b.WriteString("\n| protocol | an answer's | |\n|---|---|---|\n")
+	for _, p := range protocols {
+		for _, f := range answerFields(p) {
+			fmt.Fprintf(b, "| %s | `%s` | %s |\n", p.Name, f.Name, cellText(f.Doc))
+		}
+	}
+	b.WriteString("\n| protocol | verbs |\n|---|---|\n")
+	for _, p := range protocols {
+		if p.Messages != nil {
+			fmt.Fprintf(b, "| %s | %s |\n", p.Name, list(p.Messages.Verbs))
+		}
 	}
 }
 

@@ -126,24 +126,19 @@ func (c *conversation) responseHead(head []byte) (*protocol.Message, body, int64
 	if err != nil {
 		return nil, 0, 0, err
 	}
-	version, rest, _ := strings.Cut(first, " ")
-	code, _, _ := strings.Cut(rest, " ")
-	status, err := strconv.Atoi(code)
-	if err != nil || len(code) != 3 || !strings.HasPrefix(version, "HTTP/1.") {
-		return nil, 0, 0, fmt.Errorf("not an answer: %q", short(first))
+	status, err := statusOf(first)
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	if status < 200 && status != nethttp.StatusSwitchingProtocols {
+		return nil, none, 0, nil // it announces the answer, and is none
 	}
 	var asked private
 	if len(c.asked) > 0 {
 		asked, _ = c.asked[0].Private.(private)
-	}
-	interim := status < 200 && status != nethttp.StatusSwitchingProtocols
-	if interim {
-		return nil, none, 0, nil
-	}
-	if len(c.asked) > 0 {
 		c.asked = slices.Delete(c.asked, 0, 1)
 	}
-	m := &protocol.Message{Fields: map[string]string{"status": code}}
+	m := &protocol.Message{Fields: map[string]string{"status": strconv.Itoa(status)}}
 	if status == nethttp.StatusSwitchingProtocols || asked.method == "CONNECT" && status < 300 {
 		c.responses.over = true
 		return m, none, 0, nil
@@ -156,6 +151,17 @@ func (c *conversation) responseHead(head []byte) (*protocol.Message, body, int64
 		kind = untilEnd
 	}
 	return m, kind, length, err
+}
+
+// statusOf reads the first line of an answer.
+func statusOf(line string) (int, error) {
+	version, rest, _ := strings.Cut(line, " ")
+	code, _, _ := strings.Cut(rest, " ")
+	status, err := strconv.Atoi(code)
+	if err != nil || status < 100 || status > 999 || !strings.HasPrefix(version, "HTTP/1.") {
+		return 0, fmt.Errorf("not an answer: %q", short(line))
+	}
+	return status, nil
 }
 
 // Answer writes a response.
@@ -175,18 +181,9 @@ func (c *conversation) Answer(m *protocol.Message, a protocol.Answer) ([]byte, e
 	bare := status == nethttp.StatusNoContent || status == nethttp.StatusNotModified
 	var b strings.Builder
 	fmt.Fprintf(&b, "HTTP/1.1 %03d %s\r\n", status, orElse(nethttp.StatusText(status), "Status"))
-	given := map[string]bool{}
-	for _, name := range slices.Sorted(maps.Keys(a.Headers)) {
-		value := a.Headers[name]
-		if !token(name) || strings.ContainsAny(value, "\r\n\x00") {
-			return nil, fmt.Errorf("header %q can't be sent", name)
-		}
-		lower := strings.ToLower(name)
-		if lower == "content-length" || lower == "transfer-encoding" {
-			continue // the body decides
-		}
-		given[lower] = true
-		fmt.Fprintf(&b, "%s: %s\r\n", name, value)
+	given, err := writeHeaders(&b, a.Headers)
+	if err != nil {
+		return nil, err
 	}
 	if !given["content-type"] && len(content) > 0 && !bare {
 		fmt.Fprintf(&b, "Content-Type: %s\r\n", contentType(content))
@@ -202,6 +199,24 @@ func (c *conversation) Answer(m *protocol.Message, a protocol.Answer) ([]byte, e
 		b.Write(content)
 	}
 	return []byte(b.String()), nil
+}
+
+// writeHeaders writes headers, and returns which there are, in lower case.
+func writeHeaders(b *strings.Builder, headers map[string]string) (map[string]bool, error) {
+	given := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		value := headers[name]
+		if !token(name) || strings.ContainsAny(value, "\r\n\x00") {
+			return nil, fmt.Errorf("header %q can't be sent", name)
+		}
+		lower := strings.ToLower(name)
+		if lower == "content-length" || lower == "transfer-encoding" {
+			continue // the body decides
+		}
+		given[lower] = true
+		fmt.Fprintf(b, "%s: %s\r\n", name, value)
+	}
+	return given, nil
 }
 
 func contentType(content []byte) string {

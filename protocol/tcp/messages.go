@@ -3,7 +3,9 @@ package tcp
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/squallhq/squall/protocol"
 )
@@ -24,30 +26,48 @@ func (Protocol) Messages() protocol.Messages {
 // next of them.
 func (Protocol) Converse() protocol.Conversation { return &conversation{} }
 
-type conversation struct{ up, down lines }
+type conversation struct {
+	up   lines
+	down answers
+}
+
+// patience is how long a line may be without its end before it is taken as it stands.
+const patience = 50 * time.Millisecond
+
+// Patience is for protocols that are not made of lines: what is kept has to reach the server some time.
+func (c *conversation) Patience() time.Duration { return patience }
+
+// errBinary is returned for what is no text.
+var errBinary = errors.New("the connection does not carry lines of text")
 
 // Requests takes what the client sent.
 func (c *conversation) Requests(p []byte) ([]protocol.Frame, error) {
-	if !c.up.begun && len(c.up.buf)+len(p) > 0 {
-		first := append(bytes.Clone(c.up.buf), p...)
-		if protocol.Encrypted(first) {
-			c.up.buf = nil
-			return []protocol.Frame{{Bytes: first}}, protocol.ErrEncrypted
+	if slices.ContainsFunc(p, control) {
+		all := append(bytes.Clone(c.up.buf), p...)
+		c.up.buf = nil
+		if !c.up.begun && (protocol.Encrypted(all) || len(all) < 3 && all[0] == 0x16) {
+			return []protocol.Frame{{Bytes: all}}, protocol.ErrEncrypted
 		}
+		return []protocol.Frame{{Bytes: all}}, errBinary
 	}
 	return c.up.frames(p, request), nil
 }
 
+// control reports whether a byte is none of text.
+func control(b byte) bool {
+	return b < ' ' && b != '\t' && b != '\n' && b != '\r' && b != '\f' && b != 0x1b
+}
+
 // Responses takes what the server sent.
 func (c *conversation) Responses(p []byte) ([]protocol.Frame, error) {
-	return c.down.frames(p, response), nil
+	return c.down.frames(p), nil
 }
 
 // EndOfRequests completes a last line without an end.
 func (c *conversation) EndOfRequests() []protocol.Frame { return c.up.end(request) }
 
 // EndOfResponses completes a last line without an end.
-func (c *conversation) EndOfResponses() []protocol.Frame { return c.down.end(response) }
+func (c *conversation) EndOfResponses() []protocol.Frame { return c.down.end() }
 
 // Forwarded does nothing: lines are answered in their order.
 func (c *conversation) Forwarded(*protocol.Message) {}
@@ -72,8 +92,45 @@ func request(line string) *protocol.Message {
 	return &protocol.Message{Ruled: true, Fields: map[string]string{"data": line}}
 }
 
-func response(line string) *protocol.Message {
-	return &protocol.Message{Fields: map[string]string{"answer": line}}
+// answers cuts what the server sends into lines. Nothing is kept back: no rule decides on it.
+type answers struct {
+	text    []byte
+	current *protocol.Message
+}
+
+func (a *answers) frames(p []byte) []protocol.Frame {
+	var out []protocol.Frame
+	for len(p) > 0 {
+		n := bytes.IndexByte(p, '\n') + 1
+		last := n > 0
+		if !last {
+			n = len(p)
+		}
+		if a.current == nil {
+			a.current = &protocol.Message{Fields: map[string]string{}}
+		}
+		a.text = append(a.text, p[:min(n, maxHead-len(a.text))]...)
+		f := protocol.Frame{Bytes: p[:n], Message: a.current, Last: last}
+		if last {
+			a.finish()
+		}
+		out, p = append(out, f), p[n:]
+	}
+	return out
+}
+
+func (a *answers) finish() {
+	a.current.Fields["answer"] = content(a.text)
+	a.text, a.current = a.text[:0], nil
+}
+
+func (a *answers) end() []protocol.Frame {
+	if a.current == nil {
+		return nil
+	}
+	f := protocol.Frame{Message: a.current, Last: true}
+	a.finish()
+	return []protocol.Frame{f}
 }
 
 // maxHead is how much of a line is looked at; the rest passes as it comes.

@@ -58,11 +58,38 @@ func TestMessages(t *testing.T) {
 
 func TestEncrypted(t *testing.T) {
 	c := tcp.Protocol{}.Converse()
-	if frames, err := c.Requests([]byte{0x16, 3}); len(frames) > 0 || err != nil {
+	if frames, err := c.Requests([]byte{0x16, 3, 1}); len(frames) != 1 || err != protocol.ErrEncrypted {
 		t.Fatal(frames, err)
 	}
-	frames, err := c.Requests([]byte{1, 0, 5})
-	if err != protocol.ErrEncrypted || len(frames) != 1 || len(frames[0].Bytes) != 5 {
+}
+
+// TestAnswersAreNotKept: a client may wait for less than a line.
+func TestAnswersAreNotKept(t *testing.T) {
+	c := tcp.Protocol{}.Converse()
+	var m *protocol.Message
+	for _, tc := range []struct {
+		text, field string
+		last        bool
+	}{{"log", "", false}, {"in: \n", "login: ", true}, {"more", "", false}} {
+		frames, err := c.Responses([]byte(tc.text))
+		if err != nil || len(frames) != 1 || string(frames[0].Bytes) != tc.text || frames[0].Last != tc.last || frames[0].Message.Fields["answer"] != tc.field {
+			t.Errorf("%q: %+v, %v", tc.text, frames, err)
+			continue
+		}
+		m = frames[0].Message
+	}
+	if end := c.(protocol.Ender).EndOfResponses(); len(end) != 1 || !end[0].Last || end[0].Message != m || m.Fields["answer"] != "more" {
+		t.Errorf("%+v", end)
+	}
+}
+
+func TestNoText(t *testing.T) {
+	c := tcp.Protocol{}.Converse()
+	if frames, err := c.Requests([]byte("text")); len(frames) > 0 || err != nil {
+		t.Fatal(frames, err)
+	}
+	frames, err := c.Requests([]byte{0, '\n'})
+	if err == nil || err.Error() != "the connection does not carry lines of text" || len(frames) != 1 || len(frames[0].Bytes) != 6 {
 		t.Errorf("%v, %v", frames, err)
 	}
 }

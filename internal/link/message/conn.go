@@ -27,7 +27,8 @@ const (
 type Conn struct {
 	cfg    Config
 	socket Socket
-	// pending is what Write has yet to send; only Write uses it.
+	// writing is held by who deals with the client's bytes. pending is what has yet to be sent.
+	writing sync.Mutex
 	pending []byte
 	up      *incoming
 
@@ -41,15 +42,19 @@ type Conn struct {
 	out   bytes.Buffer
 	// err is what Read returns once out is empty.
 	err error
+	state
+	onReset func()
+}
+
+// state is what has become of a connection.
+type state struct {
 	// blind says that bytes pass untouched, muted that nothing more reaches the client.
 	blind, muted bool
 	// swallowing says that a request is coming in that the server does not see.
 	swallowing bool
-	// lost says that nothing more of the client reaches the server, since the time when the end came through.
-	lost    bool
-	endedAt time.Duration
-	ended   bool
-	onReset func()
+	// lost says that nothing more of the client reaches the server; ended that the client's end was decided, at endedAt.
+	lost, ended bool
+	endedAt     time.Duration
 }
 
 // New returns a connection to the server behind socket. Run has to be called beside.
@@ -119,6 +124,8 @@ func (c *Conn) Read(p []byte) (int, error) {
 
 // CloseWrite hands on what the client sent last, and FIN.
 func (c *Conn) CloseWrite() error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
 	c.mu.Lock()
 	var frames []protocol.Frame
 	var rest []byte

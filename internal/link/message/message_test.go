@@ -551,3 +551,70 @@ func TestLongCopy(t *testing.T) {
 		}
 	})
 }
+
+// guesser is toy for which a word may lack its end.
+type guesser struct{ *toy }
+
+func (g guesser) Patience() time.Duration { return 50 * time.Millisecond }
+
+func (g guesser) EndOfRequests() []protocol.Frame {
+	if len(g.up) == 0 {
+		return nil
+	}
+	f := protocol.Frame{Bytes: g.up, Last: true, Message: &protocol.Message{Ruled: true, Fields: map[string]string{"word": string(g.up)}}}
+	g.up = nil
+	return []protocol.Frame{f}
+}
+
+func (g guesser) EndOfResponses() []protocol.Frame { return nil }
+
+// TestPatience: what is no whole message for the parser may be one for the server.
+func TestPatience(t *testing.T) {
+	for _, verb := range []protocol.Verb{"", protocol.Respond} {
+		synctest.Test(t, func(t *testing.T) {
+			near, far := net.Pipe()
+			defer far.Close()
+			var mu sync.Mutex
+			var asked []string
+			got := make(chan string, 10)
+			c := New(Config{
+				Conversation: guesser{&toy{}}, Clock: vtime.Wall(), Tell: func(Event) {},
+				Decide: func(_ int64, m *protocol.Message) Action {
+					mu.Lock()
+					defer mu.Unlock()
+					asked = append(asked, m.Fields["word"])
+					return Action{Verb: verb}
+				},
+			}, &pipe{Conn: near})
+			go c.Run(nil)
+			defer c.Close()
+			go func() {
+				buf := make([]byte, 100)
+				for {
+					n, err := far.Read(buf)
+					if err != nil {
+						return
+					}
+					got <- string(buf[:n])
+				}
+			}()
+			for _, part := range []string{"un", "fin", "ished"} {
+				if _, err := c.Write([]byte(part)); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(30 * time.Millisecond)
+			}
+			synctest.Wait()
+			if len(got) > 0 {
+				t.Error("a message was sent while it was coming in")
+			}
+			time.Sleep(100 * time.Millisecond)
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			if len(asked) != 1 || asked[0] != "unfinished" || len(got) == 1 == (verb != "") {
+				t.Errorf("decided on %q, %d pieces sent", asked, len(got))
+			}
+		})
+	}
+}

@@ -32,15 +32,21 @@ type request struct {
 	copying bool
 }
 
-// incoming is the way from the client to the server. Only Write uses it.
+// incoming is the way from the client to the server, guarded by Conn.writing.
 type incoming struct {
 	conn    *Conn
 	current *request
 	index   int64
+	// writes counts calls of Write; impatient says that somebody waits for the next one.
+	writes    int64
+	impatient bool
 }
 
 // Write takes what the client sent. It returns once that has been decided on and is sent, held back no more, or lost.
 func (c *Conn) Write(p []byte) (int, error) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	c.up.writes++
 	c.mu.Lock()
 	if c.lost {
 		gone := c.ended && c.cfg.Clock.Now()-c.endedAt > drainTime && !c.muted
@@ -58,11 +64,46 @@ func (c *Conn) Write(p []byte) (int, error) {
 	if err != nil {
 		c.giveUp(err)
 	}
+	kept := len(c.parse.asked) > 0
 	c.mu.Unlock()
 	if err := c.up.frames(frames, rest); err != nil {
 		return 0, err
 	}
+	if g, ok := c.cfg.Conversation.(protocol.Guesser); ok && kept && !c.up.impatient {
+		c.up.impatient = true
+		go c.guess(g.Patience(), c.up.writes)
+	}
 	return len(p), nil
+}
+
+// guess takes what was kept for a whole message once nothing more has come for a time.
+func (c *Conn) guess(patience time.Duration, writes int64) {
+	for {
+		tick, stop := c.cfg.Clock.After(patience)
+		select {
+		case <-tick:
+		case <-c.closed:
+			stop()
+			return
+		}
+		c.writing.Lock()
+		if c.up.writes == writes {
+			break
+		}
+		writes = c.up.writes
+		c.writing.Unlock()
+	}
+	defer c.writing.Unlock()
+	c.up.impatient = false
+	c.mu.Lock()
+	var frames []protocol.Frame
+	var rest []byte
+	if !c.blind && !c.lost {
+		frames, rest = c.parse.endOfRequests()
+	}
+	c.mu.Unlock()
+	// An error says that the server is gone, which the next write, or the reader, finds out.
+	_ = c.up.frames(frames, rest)
 }
 
 // frames deals with frames, and passes on what belongs to none.

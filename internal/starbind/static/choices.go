@@ -296,3 +296,34 @@ func optionsOf(n *names, e syntax.Expr) []starlark.Value {
 	}
 	return out
 }
+
+// ActsOn returns the services whose processes code may act on; "" is any.
+func (p *Program) ActsOn(fns ...starlark.Callable) []string {
+	var out []string
+	for fn := range p.reach(fns...).functions {
+		node := p.Index.Funcs[source.PlaceOf(fn.Position())]
+		if node == nil {
+			continue
+		}
+		n := p.namesIn(node, fn.Globals(), freeOf(fn))
+		syntax.Walk(node, func(node syntax.Node) bool {
+			c, ok := node.(*syntax.CallExpr)
+			if !ok {
+				return true
+			}
+			v, _ := n.one(c.Fn)
+			if b, ok := v.(*bind.Builtin); ok && slices.Contains([]string{"kill", "pause", "resume", "restart"}, b.Entry.Name) {
+				service := ""
+				if t, known := n.one(source.Site{Node: c}.ValueExpr("service", 0)); known {
+					if t, is := t.(Target); is {
+						service, _ = t.Target()
+					}
+				}
+				out = append(out, service)
+			}
+			return true
+		})
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

@@ -101,8 +101,13 @@ func (l *linter) call(e *syntax.CallExpr) {
 		// A pure builtin's own checks, for what binding alone can't see.
 		l.made[e], _ = b.Entry.Do(c.Call)
 	}
-	if b.Entry.Check != nil && !c.Bad && !c.open {
-		b.Entry.Check(c.Call, func(param string) bool { return !c.unknown[param] })
+	c.check()
+}
+
+// check runs the entry's own check of a call that is known in part.
+func (c *checked) check() {
+	if c.Entry.Check != nil && !c.Bad && !c.open {
+		c.Entry.Check(c.Call, func(param string) bool { return !c.unknown[param] })
 	}
 }
 

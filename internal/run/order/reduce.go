@@ -1,6 +1,25 @@
-package run
+package order
 
 import "slices"
+
+// Backtracks returns, for each choice that was met, the other options that deserve leaves of their own. It is
+// asked once nobody conducts any more.
+func (s *Schedule) Backtracks() map[string][]int {
+	var pending []step
+	for _, b := range s.Branches {
+		if b.stood() {
+			pending = append(pending, step{branch: b.index, op: b.op})
+		}
+	}
+	found := backtracks(s.steps, pending)
+	out := map[string][]int{}
+	for _, st := range s.steps {
+		if st.choice != "" {
+			out[st.choice] = slices.Sorted(slices.Values(found[st.choice]))
+		}
+	}
+	return out
+}
 
 // backtracks returns, for each choice of a schedule, the other options that deserve a leaf: those that turn
 // round two operations whose order may matter. pending are the operations before which branches stood when the

@@ -1,4 +1,8 @@
-package run
+// Package order puts the operations of parallel branches in order.
+//
+// It knows nothing of systems: a branch says that it stands before an operation, and what that touches; a
+// Schedule says when it is its turn. Which turns there are is a tree of choices.
+package order
 
 import (
 	"context"
@@ -12,36 +16,36 @@ import (
 	"github.com/squallhq/squall/spec"
 )
 
-// patienceForBranch is how long an operation of a branch may take before it counts as waiting for another
+// patience is how long an operation of a branch may take before it counts as waiting for another
 // branch. An operation that is only slow is taken for one that waits: then the others go on beside it, which
 // is an order like any other, and is written down.
-const patienceForBranch = 250 * time.Millisecond
+const patience = 250 * time.Millisecond
 
-// operation is a mediated operation of a branch: what the branches' orders are made of.
-type operation struct {
-	// what says it in words; service is the one that a step is taken on.
-	what, service string
-	// touches are the services that it may have an effect on or depend on; all stands for every service.
-	touches map[string]bool
-	all     bool
-	// steady operations end by themselves, so that nobody needs to go on meanwhile.
-	steady bool
+// Operation is a mediated operation of a branch: what the branches' orders are made of.
+type Operation struct {
+	// What says it in words; Service is the one that a step is taken on.
+	What, Service string
+	// Touches are the services that it may have an effect on or depend on; All stands for every service.
+	Touches map[string]bool
+	All     bool
+	// Steady operations end by themselves, so that nobody needs to go on meanwhile.
+	Steady bool
 }
 
 // conflicts reports whether the order of two operations may matter.
-func (o operation) conflicts(other operation) bool {
-	if o.all || other.all {
+func (o Operation) conflicts(other Operation) bool {
+	if o.All || other.All {
 		return true
 	}
-	for s := range o.touches {
-		if other.touches[s] {
+	for s := range o.Touches {
+		if other.Touches[s] {
 			return true
 		}
 	}
 	return false
 }
 
-// schedule lets one operation of its branches happen at a time, in an order that is made of choices.
+// Schedule lets one operation of its branches happen at a time, in an order that is made of choices.
 //
 // Each branch runs to its first operation and stops before it. Then, again and again: the branches that stand
 // before an operation are the options of a choice, the one taken carries out its operation and runs to its
@@ -49,21 +53,22 @@ func (o operation) conflicts(other operation) bool {
 // its branch is looked at again after each of their operations. What was seen of this is kept as
 // observations, so that a leaf that begins in the same way, or a replay, takes the same order without looking
 // at the clock.
-type schedule struct {
-	how      spec.Interleaving
-	name     string
-	walk     walker
-	decide   func(plan.Met, []string) (int, error)
-	seed     seed.Seed
-	clock    vtime.Clock
-	branches []*branch
+type Schedule struct {
+	How spec.Interleaving
+	// Name is what its choices begin with.
+	Name     string
+	Walk     Walker
+	Decide   func(plan.Met, []string) (int, error)
+	Seed     seed.Seed
+	Clock    vtime.Clock
+	Branches []*Branch
 	// sample is the order that is drawn, from 1; 0 takes the first branch that can go on.
 	sample int
 	steps  []step
 }
 
-// walker is what a schedule needs of the leaf's walk.
-type walker interface {
+// Walker is what a schedule needs of the leaf's walk.
+type Walker interface {
 	Name(base string) string
 	Known() (byte, bool)
 	Observe(b byte)
@@ -72,14 +77,14 @@ type walker interface {
 // step is an operation that has been carried out.
 type step struct {
 	branch int
-	op     operation
+	op     Operation
 	// ready are the branches that could go on, choice the name of the choice between them, "" for none.
 	ready  []int
 	choice string
 }
 
-// branch is one of the functions that run in parallel.
-type branch struct {
+// Branch is one of the functions that run in parallel.
+type Branch struct {
 	index int
 	// said has what the branch says: that it stands before an operation, that the operation has ended, that
 	// it has ended itself. turn lets it carry the operation out, resume lets it go on afterwards.
@@ -87,12 +92,12 @@ type branch struct {
 	turn, resume chan struct{}
 	// ctx ends with the parallel branches, whatever a single operation is given.
 	ctx   context.Context
-	op    operation
+	op    Operation
 	state branchState
 }
 
 type saying struct {
-	op    operation
+	op    Operation
 	state branchState
 }
 
@@ -106,12 +111,13 @@ const (
 	gone
 )
 
-func newBranch(ctx context.Context, i int) *branch {
-	return &branch{ctx: ctx, index: i, said: make(chan saying, 1), turn: make(chan struct{}), resume: make(chan struct{})}
+// NewBranch returns the i-th branch; ctx ends with all of them.
+func NewBranch(ctx context.Context, i int) *Branch {
+	return &Branch{ctx: ctx, index: i, said: make(chan saying, 1), turn: make(chan struct{}), resume: make(chan struct{})}
 }
 
-// begin stops the branch before an operation until it is its turn.
-func (b *branch) begin(op operation) error {
+// Begin stops the branch before an operation until it is its turn.
+func (b *Branch) Begin(op Operation) error {
 	if b == nil {
 		return nil
 	}
@@ -124,8 +130,8 @@ func (b *branch) begin(op operation) error {
 	}
 }
 
-// end says that the operation has ended, and returns when the branch may go on.
-func (b *branch) end() {
+// End says that the operation has ended, and returns when the branch may go on.
+func (b *Branch) End() {
 	if b == nil {
 		return
 	}
@@ -136,15 +142,15 @@ func (b *branch) end() {
 	}
 }
 
-// leave says that the branch has come to its end.
-func (b *branch) leave() {
+// Leave says that the branch has come to its end.
+func (b *Branch) Leave() {
 	if b != nil {
 		b.say(saying{state: gone})
 	}
 }
 
 // say tells the schedule, as long as it listens.
-func (b *branch) say(what saying) {
+func (b *Branch) say(what saying) {
 	select {
 	case b.said <- what:
 		return
@@ -157,7 +163,7 @@ func (b *branch) say(what saying) {
 }
 
 // stood reports whether the branch stands before an operation, once nobody conducts any more.
-func (b *branch) stood() bool {
+func (b *Branch) stood() bool {
 	if b.state == runs {
 		select {
 		case say := <-b.said:
@@ -168,13 +174,13 @@ func (b *branch) stood() bool {
 	return b.state == stands
 }
 
-// conduct carries the schedule out. It returns once every branch has ended, or with an error where ctx
+// Conduct carries the schedule out. It returns once every branch has ended, or with an error where ctx
 // ends or a choice can't be taken: the branches then see ctx end.
-func (s *schedule) conduct(ctx context.Context) error {
+func (s *Schedule) Conduct(ctx context.Context) error {
 	if err := s.open(); err != nil {
 		return err
 	}
-	for _, b := range s.branches {
+	for _, b := range s.Branches {
 		if err := s.hear(ctx, b); err != nil {
 			return err
 		}
@@ -194,21 +200,21 @@ func (s *schedule) conduct(ctx context.Context) error {
 }
 
 // open decides which of some drawn orders it is.
-func (s *schedule) open() error {
-	if s.how.Order != spec.SomeOrders || s.how.Count < 2 {
+func (s *Schedule) open() error {
+	if s.How.Order != spec.SomeOrders || s.How.Count < 2 {
 		return nil
 	}
-	options := make([]string, s.how.Count)
+	options := make([]string, s.How.Count)
 	for i := range options {
-		options[i] = fmt.Sprintf("order %d of %d", i+1, s.how.Count)
+		options[i] = fmt.Sprintf("order %d of %d", i+1, s.How.Count)
 	}
 	var err error
-	s.sample, err = s.decide(plan.Met{Name: s.name}, options)
+	s.sample, err = s.Decide(plan.Met{Name: s.Name}, options)
 	return err
 }
 
 // hear lets a branch run to its next operation, or to its end.
-func (s *schedule) hear(ctx context.Context, b *branch) error {
+func (s *Schedule) hear(ctx context.Context, b *Branch) error {
 	b.state = runs
 	select {
 	case say := <-b.said:
@@ -220,11 +226,11 @@ func (s *schedule) hear(ctx context.Context, b *branch) error {
 }
 
 // next returns the branch that goes on; nil where all have ended.
-func (s *schedule) next(ctx context.Context) (*branch, error) {
+func (s *Schedule) next(ctx context.Context) (*Branch, error) {
 	for {
-		var ready []*branch
+		var ready []*Branch
 		waiting := false
-		for _, b := range s.branches {
+		for _, b := range s.Branches {
 			waiting = waiting || b.state == waits
 			if b.state == stands {
 				ready = append(ready, b)
@@ -243,7 +249,7 @@ func (s *schedule) next(ctx context.Context) (*branch, error) {
 }
 
 // pick decides which branch goes on.
-func (s *schedule) pick(ready []*branch) (*branch, error) {
+func (s *Schedule) pick(ready []*Branch) (*Branch, error) {
 	st := step{}
 	for _, b := range ready {
 		st.ready = append(st.ready, b.index)
@@ -256,18 +262,18 @@ func (s *schedule) pick(ready []*branch) (*branch, error) {
 	i := 0
 	switch {
 	case len(ready) == 1:
-	case s.how.Order == spec.SomeOrders:
+	case s.How.Order == spec.SomeOrders:
 		if s.sample > 0 {
-			i = s.seed.IntN(len(ready), int64(len(s.steps)), "order", s.name, fmt.Sprint(s.sample))
+			i = s.Seed.IntN(len(ready), int64(len(s.steps)), "order", s.Name, fmt.Sprint(s.sample))
 		}
 	default:
 		options := make([]string, len(ready))
 		for k, b := range ready {
-			options[k] = fmt.Sprintf("branch %d: %s", b.index+1, b.op.what)
+			options[k] = fmt.Sprintf("branch %d: %s", b.index+1, b.op.What)
 		}
-		st.choice = s.walk.Name(s.name + "/order")
+		st.choice = s.Walk.Name(s.Name + "/order")
 		var err error
-		if i, err = s.decide(plan.Met{Name: st.choice}, options); err != nil {
+		if i, err = s.Decide(plan.Met{Name: st.choice}, options); err != nil {
 			return nil, err
 		}
 	}
@@ -275,18 +281,18 @@ func (s *schedule) pick(ready []*branch) (*branch, error) {
 	return ready[i], nil
 }
 
-func (st step) by(b *branch) step {
+func (st step) by(b *Branch) step {
 	st.branch, st.op = b.index, b.op
 	return st
 }
 
 // exempt reports whether an operation is a step on a service for whose order nobody asks.
-func (s *schedule) exempt(op operation) bool {
-	return op.service != "" && slices.Contains(s.how.Exempt, op.service)
+func (s *Schedule) exempt(op Operation) bool {
+	return op.Service != "" && slices.Contains(s.How.Exempt, op.Service)
 }
 
 // carryOut lets a branch carry out its operation and run to the next.
-func (s *schedule) carryOut(ctx context.Context, b *branch) error {
+func (s *Schedule) carryOut(ctx context.Context, b *Branch) error {
 	select {
 	case b.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -299,37 +305,37 @@ func (s *schedule) carryOut(ctx context.Context, b *branch) error {
 	}
 	if !ended {
 		// What happens until it ends may have an effect on it.
-		s.steps[len(s.steps)-1].op.all = true
+		s.steps[len(s.steps)-1].op.All = true
 		return nil
 	}
 	return s.goOn(ctx, b)
 }
 
 // look tells whether a branch's operation has ended. Where an earlier run has seen it, so it is.
-func (s *schedule) look(ctx context.Context, b *branch) (bool, error) {
-	known, ok := s.walk.Known()
-	if !ok && !b.op.steady {
-		expired, stop := s.clock.After(patienceForBranch)
+func (s *Schedule) look(ctx context.Context, b *Branch) (bool, error) {
+	known, ok := s.Walk.Known()
+	if !ok && !b.op.Steady {
+		expired, stop := s.Clock.After(patience)
 		defer stop()
 		select {
 		case <-b.said:
-			s.walk.Observe('.')
+			s.Walk.Observe('.')
 			return true, nil
 		case <-expired:
-			s.walk.Observe('w')
+			s.Walk.Observe('w')
 			return false, nil
 		case <-ctx.Done():
 			return false, context.Cause(ctx)
 		}
 	}
 	if ok && known != '.' {
-		s.walk.Observe(known)
+		s.Walk.Observe(known)
 		// What it has asked for by now was on its way when the others went on.
-		return false, vtime.Sleep(ctx, s.clock, patienceForBranch)
+		return false, vtime.Sleep(ctx, s.Clock, patience)
 	}
 	select {
 	case <-b.said:
-		s.walk.Observe('.')
+		s.Walk.Observe('.')
 		return true, nil
 	case <-ctx.Done():
 		return false, context.Cause(ctx)
@@ -337,7 +343,7 @@ func (s *schedule) look(ctx context.Context, b *branch) (bool, error) {
 }
 
 // goOn lets a branch whose operation has ended run to its next.
-func (s *schedule) goOn(ctx context.Context, b *branch) error {
+func (s *Schedule) goOn(ctx context.Context, b *Branch) error {
 	select {
 	case b.resume <- struct{}{}:
 	case <-ctx.Done():
@@ -347,8 +353,8 @@ func (s *schedule) goOn(ctx context.Context, b *branch) error {
 }
 
 // revisit looks at the branches that waited.
-func (s *schedule) revisit(ctx context.Context) error {
-	for _, b := range s.branches {
+func (s *Schedule) revisit(ctx context.Context) error {
+	for _, b := range s.Branches {
 		if b.state != waits || b.index == s.steps[len(s.steps)-1].branch {
 			continue
 		}
@@ -366,13 +372,13 @@ func (s *schedule) revisit(ctx context.Context) error {
 }
 
 // first waits for the first of the branches of which all wait, and lets it go on.
-func (s *schedule) first(ctx context.Context) error {
-	known, ok := s.walk.Known()
-	found := make(chan *branch, len(s.branches))
+func (s *Schedule) first(ctx context.Context) error {
+	known, ok := s.Walk.Known()
+	found := make(chan *Branch, len(s.Branches))
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
 	listening := 0
-	for _, b := range s.branches {
+	for _, b := range s.Branches {
 		if b.state != waits || ok && byte('A'+b.index) != known {
 			continue
 		}
@@ -387,7 +393,7 @@ func (s *schedule) first(ctx context.Context) error {
 		}()
 	}
 	if listening == 0 {
-		return &plan.LeftWay{Name: s.name, Want: int(known), Of: len(s.branches)}
+		return &plan.LeftWay{Name: s.Name, Want: int(known), Of: len(s.Branches)}
 	}
 	b := <-found
 	cancel()
@@ -405,6 +411,6 @@ func (s *schedule) first(ctx context.Context) error {
 	if b == nil {
 		return context.Cause(ctx)
 	}
-	s.walk.Observe(byte('A' + b.index))
+	s.Walk.Observe(byte('A' + b.index))
 	return s.goOn(ctx, b)
 }
