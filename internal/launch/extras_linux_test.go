@@ -4,6 +4,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -77,5 +78,17 @@ func TestLinksLeadWithin(t *testing.T) {
 	}
 	if got, err := within(root, "/loop/x"); err == nil {
 		t.Errorf("a loop leads to %q", got)
+	}
+}
+
+func TestSocketPaths(t *testing.T) {
+	table := "Num       RefCount Protocol Flags    Type St Inode Path\n" +
+		"ffff8f: 00000002 00000000 00010000 0001 01 16234 /run/a b.sock\n" +
+		"ffff8e: 00000003 00000000 00000000 0001 03     7 @abstract\n" +
+		"ffff8d: 00000003 00000000 00000000 0001 03 16235\n" +
+		"ffff8c: 00000002 00000000 00000000 0002 01 16236 /run/log\n" +
+		"ffff8b: 00000002 00000000 00010000 0001 01 16237 relative\n"
+	if got := socketPaths(table); !slices.Equal(got, []string{"/run/a b.sock", "/run/log"}) {
+		t.Errorf("%q", got)
 	}
 }
