@@ -278,7 +278,7 @@ func aio([]string) (string, error) {
 func (d *toy) open(a []string) (string, error) {
 	start := time.Now()
 	network := "tcp"
-	if strings.HasPrefix(a[1], "/") {
+	if strings.Contains(a[1], "/") {
 		network = "unix"
 	}
 	c, err := net.DialTimeout(network, a[1], 5*time.Second)

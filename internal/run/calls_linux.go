@@ -318,6 +318,10 @@ func (s *service) connect(session intercept.Session, c intercept.Call) {
 		return
 	}
 	family := binary.NativeEndian.Uint16(address)
+	if family == unix.AF_UNIX {
+		s.connectSocket(session, c, address)
+		return
+	}
 	if family != unix.AF_INET && family != unix.AF_INET6 && family != unix.AF_UNSPEC {
 		s.reply(session, c, intercept.Reply{})
 		return
