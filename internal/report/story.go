@@ -73,6 +73,9 @@ func weight(e event.Event) int {
 			return 80
 		}
 	case event.Unmet:
+		if e.String("code") == "" {
+			return 0 // it is counted elsewhere
+		}
 		return 65
 	case event.StepRecv:
 		if ok, set := e.Fields["ok"].(bool); set && !ok {
@@ -221,6 +224,9 @@ func Describe(e event.Event) (verb, what string) {
 	case event.Property:
 		return f("result"), join(f("name"), f("message"))
 	case event.Unmet:
+		if f("errno") == "" {
+			return f("category"), join(f("message"), f("code"))
+		}
 		return "refused", join(f("address"), f("errno"), f("code"))
 	case event.Note:
 		return "note", join(f("code"), f("message"))

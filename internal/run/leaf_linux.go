@@ -15,6 +15,7 @@ import (
 	"github.com/squallhq/squall/internal/launch"
 	"github.com/squallhq/squall/internal/link"
 	"github.com/squallhq/squall/internal/plan"
+	"github.com/squallhq/squall/internal/run/leak"
 	"github.com/squallhq/squall/internal/vtime"
 	"github.com/squallhq/squall/property"
 	"github.com/squallhq/squall/protocol"
@@ -54,6 +55,8 @@ type judge struct {
 	decided error
 	// asserted tells that the body has made an assertion, unjudged that an expectation could not fail.
 	asserted, unjudged atomic.Bool
+	// leaks counts what the level of determinism does not hold.
+	leaks *leak.Book
 	// watched are assertions that hold where nothing happens, by name.
 	watched map[string]bundle.Control
 }
@@ -67,7 +70,9 @@ type system struct {
 	net     *network
 	// messages are the rules on what passes on connections.
 	messages *messages
-	find     func(string) (protocol.Protocol, bool)
+	// datagrams tells that an interface of the system is spoken to by datagrams.
+	datagrams bool
+	find      func(string) (protocol.Protocol, bool)
 	// temp is a directory that is the leaf's own, whatever the world is made of.
 	temp string
 }
@@ -83,6 +88,10 @@ var (
 func (l *leaf) violated() error {
 	j := &l.judge
 	if errors.Is(j.decided, errDecided) {
+		return j.decided
+	}
+	if j.leaks.Broken() {
+		j.decided = errDecided
 		return j.decided
 	}
 	events, _ := l.log.Since(j.seen)
@@ -159,6 +168,7 @@ func (l *leaf) run(ctx context.Context) Done {
 		end = l.scenario(ctx, &mark)
 	}
 	l.phase("stop", &mark, "body")
+	l.leaked()
 	l.stop()
 	l.phase("", &mark, "stop")
 	return l.done(end, l.clock.Now()-begin)
@@ -166,6 +176,9 @@ func (l *leaf) run(ctx context.Context) Done {
 
 // scenario runs the setup, where there is one, and the body.
 func (l *leaf) scenario(ctx context.Context, mark *time.Duration) outcome {
+	if l.judge.leaks.Broken() {
+		return outcome{Ending: check.Ending{Kind: check.Decided}}
+	}
 	before := "start"
 	if l.plan.Scenario.Setup != nil {
 		l.phase("setup", mark, before)

@@ -33,8 +33,8 @@ type declarations struct {
 	// later are checks and fillings that need all declarations.
 	later []func()
 	// places holds the placeholders for addresses that are not known yet.
-	places []placeholder
-	level  string
+	places      []placeholder
+	determinism spec.Determinism
 	// volumes are those of all services, by the place in the world.
 	volumes []spec.Volume
 	// assumes rule combinations of choices out; together has assumptions that are in force at once, by name.
@@ -162,7 +162,7 @@ func (ld *loader) loaded(f *source.File) starlark.StringDict {
 // suite puts together what was declared.
 func (ld *loader) suite() *spec.Suite {
 	d, program := &ld.decls, ld.program()
-	suite := &spec.Suite{Source: d.source, Volumes: d.volumes}
+	suite := &spec.Suite{Source: d.source, Volumes: d.volumes, Determinism: d.determinism}
 	for _, s := range slices.Concat(ld.sources, ld.data) {
 		// The library comes with Squall itself.
 		file := spec.File{Path: s.Path, Content: s.Content}

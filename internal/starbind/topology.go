@@ -76,16 +76,15 @@ func topologyEntries(ld *loader) []entry {
 		},
 		{
 			Name: "determinism", Phases: bind.AtLoad,
-			Doc:     "declares how reproducible runs must be. L0 and L1 are what every run gives; higher levels are refused.",
-			Example: `determinism(level = "L1")`,
-			Params:  []param{{Name: "level", Kind: aLevel(), Required: true, Doc: `"L0" or "L1"`}},
-			Do: do(func(c *call) (starlark.Value, error) {
-				if c.env.loader.decls.level != "" {
-					c.Errorf(c.Site.Span(), "", "is declared already")
-				}
-				c.env.loader.decls.level = arg[string](c, "level")
-				return starlark.None, nil
-			}),
+			Doc: "declares how reproducible runs must be: L0, the same plan; L1, the same order of mediated events as well, and services' other sources of chance are detected and reported. " +
+				"Nobody has to declare L1 to get it. Higher levels are refused.",
+			Example: `determinism(level = "L1", strict = True, allow = ["clock", "rand"])`,
+			Params: []param{
+				{Name: "level", Kind: aLevel(), Required: true, Doc: `"L0" or "L1"`},
+				{Name: "strict", Kind: bind.Bool(), Doc: "a leaf fails (determinism-leak) at the first use of a source of chance that neither allow nor the service's nondeterministic_ok names"},
+				{Name: "allow", Kind: bind.List(bind.Choice("clock", "rand", "dns", "network", "files", "children")), Doc: "sources of chance that every service may use: clock, rand, dns, network, files, children"},
+			},
+			Do: do(declareDeterminism),
 		},
 	}
 }
@@ -155,6 +154,30 @@ func aLevel() kind {
 			return nil, fmt.Errorf("unknown level %q; known: L0, L1", s)
 		}
 	})
+}
+
+func declareDeterminism(c *call) (starlark.Value, error) {
+	d := &c.env.loader.decls.determinism
+	if d.Level != "" {
+		c.Errorf(c.Site.Span(), "", "is declared already")
+	}
+	d.Level, d.Strict = arg[string](c, "level"), arg[bool](c, "strict")
+	if d.Level == "L0" && d.Strict {
+		c.Errorf(c.Site.KeywordSpan("strict"), "", "L0 promises the plan only, which no service can break: strict=True needs level L1")
+	}
+	for _, name := range argList[string](c, "allow") {
+		n := spec.Nondeterminism(name)
+		switch name {
+		case "network":
+			n = spec.OutsideIO
+		case "files":
+			n = spec.ForeignFS
+		}
+		if !slices.Contains(d.Allow, n) {
+			d.Allow = append(d.Allow, n)
+		}
+	}
+	return starlark.None, nil
 }
 
 func refer(c *call) (starlark.Value, error) {
