@@ -225,7 +225,7 @@ func Describe(e event.Event) (verb, what string) {
 		return f("result"), join(f("name"), f("message"))
 	case event.Unmet:
 		if f("errno") == "" {
-			return f("category"), join(f("message"), f("code"))
+			return f("category"), f("message")
 		}
 		return "refused", join(f("address"), f("errno"), f("code"))
 	case event.Note:
