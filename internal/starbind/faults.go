@@ -246,9 +246,6 @@ func effectOf(c *call) *syscallEffect {
 		}
 	}
 	e.onSet = c.Has("on")
-	if c.Has("nth") && (c.Has("after") || c.Has("every")) {
-		c.Errorf(c.Site.KeywordSpan("nth"), "", "nth can't be used together with after or every")
-	}
 	if c.exhaustive(); arg[string](c, "mode") == "exhaustive" {
 		e.when.Exhaustive = true
 	}
@@ -295,6 +292,9 @@ func (c *call) options() ruleOptions {
 	}
 	if p := arg[float64](c, "probability"); p < 1 {
 		o.when.Probability = p
+	}
+	if c.Has("nth") && (c.Has("after") || c.Has("every")) {
+		c.Errorf(c.Site.KeywordSpan("nth"), "", "nth can't be used together with after or every")
 	}
 	return o
 }
