@@ -86,7 +86,9 @@ type PlanService struct {
 type PlanInterface struct {
 	Name     string `json:"name"`
 	Protocol string `json:"protocol"`
-	Port     int    `json:"port"`
+	// Port is 0 for a Unix socket, which has a Path.
+	Port int    `json:"port,omitempty"`
+	Path string `json:"path,omitempty"`
 }
 
 // PlanScenario is a declared scenario.

@@ -22,7 +22,7 @@ import (
 
 // toyd is the program under test: a server that does what it is told, so that a scenario chooses
 // what a fault gets to see. It listens on each port of its arguments and answers each line by one:
-// "ok ..." or "err ERRNO".
+// "ok ..." or "err ERRNO". A path instead of a port is a Unix socket.
 func toyd(args []string) int {
 	d := &toy{conns: map[string]net.Conn{}}
 	if text := os.Getenv("TOY_SAY"); text != "" {
@@ -42,13 +42,22 @@ func toyd(args []string) int {
 			wg.Go(func() { fmt.Fprintln(os.Stderr, serveHTTP(port)) })
 			continue
 		}
+		port, silent := strings.CutSuffix(port, "/silent")
 		port, echo := strings.CutSuffix(port, "/echo")
-		l, err := net.Listen("tcp", ":"+port)
+		network, address := "tcp", ":"+port
+		if strings.HasPrefix(port, "/") {
+			network, address = "unix", port
+			_ = os.Remove(port) // of a run before this one
+		}
+		l, err := net.Listen(network, address)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
 		handle := d.lines
+		if silent {
+			handle = func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
+		}
 		if echo {
 			handle = func(c net.Conn) { _, _ = io.Copy(c, c) }
 		}
@@ -122,6 +131,7 @@ func (d *toy) do(f []string) string {
 			allow[0], allow[6], allow[7] = 6, 0xff, 0x7f
 			return "", listen(allow)
 		},
+		"env":  func(a []string) (string, error) { return os.Getenv(a[0]), nil },
 		"rtt":  func(a []string) (string, error) { n, err := roundTrips(a[0], a[1]); return n, err },
 		"inq":  func(a []string) (string, error) { return waiting(a[0], a[1]) },
 		"rest": func(a []string) (string, error) { return interrupted(a[0], a[1]) },
@@ -267,7 +277,11 @@ func aio([]string) (string, error) {
 // open NAME HOST:PORT makes a connection that later lines use.
 func (d *toy) open(a []string) (string, error) {
 	start := time.Now()
-	c, err := net.DialTimeout("tcp", a[1], 5*time.Second)
+	network := "tcp"
+	if strings.HasPrefix(a[1], "/") {
+		network = "unix"
+	}
+	c, err := net.DialTimeout(network, a[1], 5*time.Second)
 	if err != nil {
 		return "", err
 	}

@@ -3,8 +3,10 @@ package e2e
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptrace"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,10 +23,30 @@ func (h *hello) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, h.seen.Load())
 		return
 	}
+	if status, err := strconv.Atoi(os.Getenv("TOY_STATUS")); err == nil {
+		w.WriteHeader(status)
+	}
+	if r.URL.Path == "/warm" {
+		h.warm(w)
+		return
+	}
 	body, _ := io.ReadAll(r.Body)
 	fmt.Fprintf(w, "%s %s %d", r.Method, r.URL.Path, h.seen.Add(1))
 	if len(body) > 0 {
 		fmt.Fprintf(w, " +%d", len(body))
+	}
+}
+
+// warm answers 503 twice, then 200 once, and then 202 that it is UP.
+func (h *hello) warm(w http.ResponseWriter) {
+	switch n := h.seen.Add(1); {
+	case n <= 2:
+		w.WriteHeader(http.StatusServiceUnavailable)
+	case n == 3:
+		fmt.Fprint(w, "WARMING")
+	default:
+		w.WriteHeader(http.StatusAccepted)
+		fmt.Fprint(w, "UP")
 	}
 }
 
@@ -82,4 +104,13 @@ func (b *browser) fetch(a []string) (string, error) {
 	return fmt.Sprintf("%d %s %s %d", resp.StatusCode, text, how, time.Since(start).Milliseconds()), nil
 }
 
-func serveHTTP(port string) error { return http.ListenAndServe(":"+port, &hello{}) }
+func serveHTTP(port string) error {
+	if !strings.HasPrefix(port, "/") {
+		return http.ListenAndServe(":"+port, &hello{})
+	}
+	l, err := net.Listen("unix", port)
+	if err != nil {
+		return err
+	}
+	return http.Serve(l, &hello{})
+}

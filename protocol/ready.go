@@ -12,6 +12,8 @@ type Prober interface {
 	// Ready asks once, on a connection of its own. Nil means that the service has answered as one that can be worked
 	// with; any error means not yet. It ends with ctx.
 	Ready(ctx context.Context, dial Dialer, target spec.Target) error
+	// Asks says in a word or two what Ready asks.
+	Asks() string
 }
 
 // Ready asks a service once whether it is ready: by its protocol where that can tell, and otherwise by making a

@@ -21,7 +21,9 @@ type Suite struct {
 	// Files are all files that were read, with their content; the first is the main one.
 	Files []File
 	// Services stand in the order of declaration.
-	Services    []*Service
+	Services []*Service
+	// Volumes are what worlds show of the machine at another place.
+	Volumes     []Volume
 	Scenarios   []*Scenario
 	Assumptions []*Assumption
 	Matrices    []*Matrix
@@ -63,7 +65,13 @@ type Service struct {
 	Observe []Observer
 	// StopTimeout is how long after SIGTERM it gets SIGKILL; 0 means 2 s.
 	StopTimeout time.Duration
-	Position    string
+	// Seed prepares it once it is ready, before anything that depends on it starts; nil for nothing.
+	Seed Body `json:"-"`
+	// Ops are names for some of its calls.
+	Ops map[string]Op
+	// NondeterministicOK are sources of chance that it may use.
+	NondeterministicOK []Nondeterminism
+	Position           string
 }
 
 // Interface is a place where a service listens.
@@ -73,6 +81,8 @@ type Interface struct {
 	// Protocol names an entry of protocol/all.
 	Protocol string
 	Port     int
+	// Path is the place of a Unix socket; then Port is 0.
+	Path string
 	// Messages has what passes on its connections recorded, where the protocol's messages can be told apart.
 	Messages bool
 	Position string
@@ -80,10 +90,13 @@ type Interface struct {
 
 // Health is how a service shows that it is ready.
 type Health struct {
-	// Kind is "tcp" (it accepts) or "http" (it answers 200 to 399).
+	// Kind is "tcp" (it accepts), "http" (it answers a GET) or "ready" (it answers its protocol's own question).
 	Kind string
-	// Address is host:port for tcp, a URL for http; localhost is the service's own.
+	// Address is host:port for tcp, a URL for http, the name of an interface for ready; localhost is the service's own.
 	Address string
+	// Statuses are what http takes for an answer, nil for 200 to 399; Body is a part of the answer's text.
+	Statuses []int
+	Body     string
 	// Timeout is how long it may take; 0 means 10 s.
 	Timeout  time.Duration
 	Position string
@@ -206,6 +219,8 @@ type Process struct {
 type Target struct {
 	Service, Interface, Protocol string
 	Port                         int
+	// Path is the place of a Unix socket; then Port is 0.
+	Path string
 	// Env is the service's environment as declared, from which a client takes credentials.
 	Env map[string]string
 }

@@ -26,6 +26,7 @@ const (
 	PropertyUndecided   Code = "property-undecided"
 	PropertyBroken      Code = "property-broken"
 	SetupFailed         Code = "setup-failed"
+	SeedFailed          Code = "seed-failed"
 	Interrupted         Code = "interrupted"
 	EventsDropped       Code = "events-dropped"
 	AmbiguousLocalhost  Code = "ambiguous-localhost"
@@ -82,6 +83,7 @@ func Codes() []Row {
 		{PropertyUndecided, Inconclusive, "the trace was cut before a property was decided", "find out what cut it"},
 		{PropertyBroken, Inconclusive, "the property's own code raised an error", "mend the property"},
 		{SetupFailed, Inconclusive, "the setup did not come to its end, so what it prepares was not tested", "look at what the setup met; no fault of the cell is in force while it runs"},
+		{SeedFailed, Inconclusive, "a service's seed did not come to its end, so what it prepares was not there", "look at the step that failed, and at the service's log"},
 		{Interrupted, Inconclusive, "the run was stopped before the leaf was decided", "run it again"},
 		{EventsDropped, Inconclusive, "the record of the leaf is not complete", "reduce the output, or look at the disk"},
 		{AmbiguousLocalhost, Inconclusive, "a program connected to localhost at a port that several services declare", "use the service's name in the address"},

@@ -61,7 +61,11 @@ func printPlan(w io.Writer, source string, p bundle.Plan) {
 	for _, s := range p.Services {
 		line := "  " + s.Name + " (" + s.Binary + ")"
 		for _, i := range s.Interfaces {
-			line += fmt.Sprintf("  %s %s:%d", i.Name, i.Protocol, i.Port)
+			at := fmt.Sprint(i.Port)
+			if i.Path != "" {
+				at = i.Path
+			}
+			line += fmt.Sprintf("  %s %s:%s", i.Name, i.Protocol, at)
 		}
 		fmt.Fprintln(w, line)
 	}

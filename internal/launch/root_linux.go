@@ -30,9 +30,22 @@ type Config struct {
 	// Dirs are absolute paths that exist, empty and writable, where the machine lacks them. /data
 	// is always one of them.
 	Dirs []string
+	// Volumes show files of the machine at other places.
+	Volumes []Volume
+	// Sockets are absolute paths where the world's programs will make Unix sockets: the directory exists and may be
+	// written to, and nothing of the machine's lies there.
+	Sockets []string
 	// Size bounds all that the world's programs write, in the notation of tmpfs(5); "50%" (of memory)
 	// where empty.
 	Size string
+}
+
+// Volume shows a directory or file of the machine at another place of the world.
+type Volume struct {
+	// Source is the machine's path, Target the world's; both are absolute and have no symbolic links.
+	Source, Target string
+	// ReadOnly refuses writes. Otherwise those below a directory are kept in memory; a file is always read-only.
+	ReadOnly bool
 }
 
 // Layout is what Setup built.
@@ -180,7 +193,7 @@ func (b *builder) build() error {
 			return fmt.Errorf("%s: %w", d, err)
 		}
 	}
-	return nil
+	return b.extras()
 }
 
 // place puts what is at p on the machine at p in the world. A mount that cannot be looked at is left
@@ -277,11 +290,14 @@ func (b *builder) overlay(p string) error {
 }
 
 // overlayOr overlays the machine's p on the world's p or, where that cannot be, shows it read-only.
-func (b *builder) overlayOr(p string) error {
+func (b *builder) overlayOr(p string) error { return b.overlayAt(p, p) }
+
+// overlayAt is overlayOr for a place of another name.
+func (b *builder) overlayAt(from, p string) error {
 	name := strconv.Itoa(b.count)
 	b.count++
 	up, work := storeUpper+"/"+name, storeWork+"/"+name
-	if err := b.mirror(p, up); err != nil {
+	if err := b.mirror(from, up); err != nil {
 		return err
 	}
 	if err := os.Mkdir(work, 0o700); err != nil {
@@ -292,7 +308,7 @@ func (b *builder) overlayOr(p string) error {
 			return err
 		}
 	}
-	options := "lowerdir=" + overlayOption(storeHost+p) + ",upperdir=" + up + ",workdir=" + work
+	options := "lowerdir=" + overlayOption(storeHost+from) + ",upperdir=" + up + ",workdir=" + work
 	if b.mapped {
 		options += ",userxattr"
 	}
@@ -300,7 +316,7 @@ func (b *builder) overlayOr(p string) error {
 		if errors.Is(err, unix.ENOENT) {
 			return err
 		}
-		return b.bind(p, true)
+		return b.bindAt(from, p, true)
 	}
 	b.layout.uppers = append(b.layout.uppers, upper{dir: p, name: name})
 	return nil
@@ -336,18 +352,23 @@ func (b *builder) mirror(p, to string) error {
 }
 
 // bind shows the machine's p with all that is mounted below it; closed means read-only.
-func (b *builder) bind(p string, closed bool) error {
+func (b *builder) bind(p string, closed bool) error { return b.bindAt(p, p, closed) }
+
+// bindAt is bind for a place of another name.
+func (b *builder) bindAt(from, p string, closed bool) error {
 	if err := os.Mkdir(storeRoot+p, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	if closed {
 		b.layout.ReadOnly = append(b.layout.ReadOnly, p)
 	}
-	return b.mountBind(p, closed)
+	return b.mountAs(from, p, closed)
 }
 
-func (b *builder) mountBind(p string, closed bool) error {
-	if err := unix.Mount(storeHost+p, storeRoot+p, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+func (b *builder) mountBind(p string, closed bool) error { return b.mountAs(p, p, closed) }
+
+func (b *builder) mountAs(from, p string, closed bool) error {
+	if err := unix.Mount(storeHost+from, storeRoot+p, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 		return fmt.Errorf("bind: %w", err)
 	}
 	if !closed {

@@ -333,7 +333,7 @@ func (p *Plan) Record() bundle.Plan {
 	for _, s := range p.Suite.Services {
 		ps := bundle.PlanService{Name: s.Name, Binary: filepath.Base(s.Binary), DependsOn: s.DependsOn, Ref: s.Ref, Position: s.Position}
 		for _, i := range s.Interfaces {
-			ps.Interfaces = append(ps.Interfaces, bundle.PlanInterface{Name: i.Name, Protocol: i.Protocol, Port: i.Port})
+			ps.Interfaces = append(ps.Interfaces, bundle.PlanInterface{Name: i.Name, Protocol: i.Protocol, Port: i.Port, Path: i.Path})
 		}
 		r.Services = append(r.Services, ps)
 	}

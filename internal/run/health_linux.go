@@ -5,14 +5,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/squallhq/squall/internal/vtime"
+	"github.com/squallhq/squall/protocol"
 	"github.com/squallhq/squall/spec"
 )
 
@@ -29,8 +33,13 @@ const (
 // errEnded is returned by a probe loop when the service's process has ended.
 var errEnded = errors.New("its process ended")
 
-// probe is one attempt; nil means ready.
-type probe func(ctx context.Context) error
+// probe asks a service whether it is ready.
+type probe struct {
+	// tried says in words what one attempt is.
+	tried string
+	// once is one attempt; nil means ready.
+	once func(ctx context.Context) error
+}
 
 // dialing makes connections inside a service's network.
 type dialing interface {
@@ -44,27 +53,62 @@ type listening interface {
 	Bound(port int) (v4, v6 bool)
 }
 
-// probeFor returns the probe of a service. Without a healthcheck, a service is ready when
-// something listens at each of its ports.
-func probeFor(s *spec.Service, n listening) probe {
+// probe returns how the service is asked. Without a healthcheck, a service is ready when something listens at each of
+// its ports, and accepts at each of its sockets.
+func (s *service) probe() probe {
 	h := s.Health
 	if h == nil {
-		return func(context.Context) error { return allListen(s, n) }
+		return probe{"", func(ctx context.Context) error { return allListen(ctx, s.Service, s.network) }}
 	}
-	if h.Kind == "http" {
-		return func(ctx context.Context) error { return probeHTTP(ctx, h.Address, n) }
+	switch h.Kind {
+	case "http":
+		return probe{"GET " + h.Address, func(ctx context.Context) error { return probeHTTP(ctx, h, s.network) }}
+	case "ready":
+		return s.question()
 	}
-	return func(ctx context.Context) error {
-		conn, err := dialHealth(ctx, n, h.Address)
+	return probe{"a connection to " + h.Address, func(ctx context.Context) error {
+		conn, err := dialHealth(ctx, s.network, h.Address)
 		if err != nil {
 			return err
 		}
 		return conn.Close()
-	}
+	}}
 }
 
-func allListen(s *spec.Service, n listening) error {
+// question asks an interface in the terms of its protocol.
+func (s *service) question() probe {
+	for _, face := range s.Interfaces {
+		p, ok := s.l.system.find(face.Protocol)
+		if face.Name != s.Health.Address || !ok {
+			continue
+		}
+		t := spec.Target{Service: s.Name, Interface: face.Name, Protocol: face.Protocol, Port: face.Port, Path: face.Path, Env: s.Env}
+		at := "port " + strconv.Itoa(face.Port)
+		if face.Path != "" {
+			at = face.Path
+		}
+		what := "a connection to "
+		if prober, ok := p.(protocol.Prober); ok {
+			what = prober.Asks() + " at "
+		}
+		return probe{what + t.String() + " (" + at + ")", func(ctx context.Context) error {
+			return protocol.Ready(ctx, p, s.dialer(t, p.Info().Datagram), t)
+		}}
+	}
+	return probe{"", func(context.Context) error { return fmt.Errorf("there is no interface %q to ask", s.Health.Address) }}
+}
+
+func allListen(ctx context.Context, s *spec.Service, n listening) error {
 	for _, i := range s.Interfaces {
+		if i.Path != "" {
+			// A file that a program left behind looks like a listener until somebody connects.
+			conn, err := dialSocket(ctx, i.Path)
+			if err != nil {
+				return fmt.Errorf("nothing accepts at %s: %w", i.Path, errors.Unwrap(err))
+			}
+			_ = conn.Close()
+			continue
+		}
 		look := n.Listening
 		if i.Protocol == "udp" {
 			look = n.Bound
@@ -89,8 +133,11 @@ func dialHealth(ctx context.Context, n dialing, address string) (net.Conn, error
 	return dialLocal(ctx, n, "tcp", port)
 }
 
-func probeHTTP(ctx context.Context, url string, n dialing) error {
-	url = strings.TrimPrefix(url, "http://")
+// bodyLooked is how much of an answer is searched for the text that a healthcheck wants.
+const bodyLooked = 1 << 20
+
+func probeHTTP(ctx context.Context, h *spec.Health, n dialing) error {
+	url := strings.TrimPrefix(h.Address, "http://")
 	host, path, _ := strings.Cut(url, "/")
 	if _, _, err := net.SplitHostPort(host); err != nil {
 		host = net.JoinHostPort(host, "80")
@@ -116,20 +163,81 @@ func probeHTTP(ctx context.Context, url string, n dialing) error {
 		return err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode < 200 || resp.StatusCode > 399 {
+	wanted := resp.StatusCode >= 200 && resp.StatusCode <= 399
+	if len(h.Statuses) > 0 {
+		wanted = slices.Contains(h.Statuses, resp.StatusCode)
+	}
+	if !wanted {
 		return errors.New("it answered " + strconv.Itoa(resp.StatusCode))
+	}
+	if h.Body == "" {
+		return nil
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, bodyLooked))
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(string(body), h.Body) {
+		return fmt.Errorf("it answered %d, without %q in %q", resp.StatusCode, h.Body, body[:min(len(body), 200)])
 	}
 	return nil
 }
 
-// await probes until the service is ready, its process ends or the time is up; the error then has
-// the last probe's in it.
+// unready is a service that did not become ready in its time.
+type unready struct {
+	after time.Duration
+	tried string
+	times int
+	// last is what came of the last attempt.
+	last error
+}
+
+func (e *unready) Error() string {
+	if e.tried == "" {
+		return fmt.Sprintf("not ready after %s: %v", e.after, e.last)
+	}
+	attempts := "tried once"
+	if e.times > 1 {
+		attempts = fmt.Sprintf("tried %d times", e.times)
+	}
+	return fmt.Sprintf("not ready after %s: %s, %s; at last: %s", e.after, e.tried, attempts, e.why())
+}
+
+// why leaves out the words of Go's network package around what happened.
+func (e *unready) why() string {
+	var at *net.OpError
+	switch {
+	case errors.Is(e.last, context.DeadlineExceeded) || errors.Is(e.last, os.ErrDeadlineExceeded):
+		return "no answer"
+	case errors.Is(e.last, io.EOF) || errors.Is(e.last, io.ErrUnexpectedEOF):
+		return "the connection was closed without an answer"
+	case errors.As(e.last, &at):
+		return strings.TrimPrefix(strings.TrimPrefix(at.Err.Error(), "connect: "), "read: ")
+	}
+	return e.last.Error()
+}
+
+func (e *unready) Unwrap() error { return e.last }
+
+// attemptLimit bounds one attempt, so that one that is not answered is no wait for ever. What came of one that had
+// less than shortAttempt, since the time was up, says nothing.
+const (
+	attemptLimit = 2 * time.Second
+	shortAttempt = 100 * time.Millisecond
+)
+
+// await probes until the service is ready, its process ends or the time is up; the error is then an *unready.
 func await(ctx context.Context, clock vtime.Clock, p probe, timeout time.Duration, ended <-chan struct{}) error {
 	deadline := clock.Now() + timeout
 	pause := firstPause
-	for {
-		attempt, cancel := context.WithTimeout(ctx, min(2*time.Second, max(deadline-clock.Now(), time.Millisecond)))
-		err := p(attempt)
+	var last error
+	for times := 1; ; times++ {
+		limit := min(attemptLimit, max(deadline-clock.Now(), time.Millisecond))
+		attempt, cancel := context.WithTimeout(ctx, limit)
+		err := p.once(attempt)
+		if last == nil || limit >= shortAttempt || attempt.Err() == nil {
+			last = err
+		}
 		cancel()
 		select {
 		case <-ended:
@@ -140,7 +248,7 @@ func await(ctx context.Context, clock vtime.Clock, p probe, timeout time.Duratio
 			return nil
 		}
 		if clock.Now() >= deadline {
-			return fmt.Errorf("not ready after %s: %w", timeout, err)
+			return &unready{timeout, p.tried, times, last}
 		}
 		if err := vtime.Sleep(ctx, clock, pause); err != nil {
 			return err

@@ -103,7 +103,7 @@ func (l *leaf) lead(ctx context.Context, in *launch.Inside, suite *spec.Suite) (
 			datagrams = datagrams || face.Protocol == "udp"
 		}
 	}
-	layout, err := in.Setup(launch.Config{Hosts: hosts(names)})
+	layout, err := in.Setup(l.files(names))
 	if err != nil {
 		return l.unbuilt(err), nil
 	}

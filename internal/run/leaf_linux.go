@@ -118,7 +118,7 @@ func (l *leaf) client(t spec.Target) (protocol.Client, error) {
 		return nil, fmt.Errorf("run: no protocol %q", t.Protocol)
 	}
 	t.Env = s.Env
-	c := p.Client(s.dialer(t.Port, p.Info().Datagram), t)
+	c := p.Client(s.dialer(t, p.Info().Datagram), t)
 	l.clients[t.String()] = c
 	return c, nil
 }

@@ -194,6 +194,9 @@ func numbers(services []*spec.Service) *strings.Replacer {
 	var pairs []string
 	for i, s := range services {
 		for _, face := range s.Interfaces {
+			if face.Path != "" {
+				continue
+			}
 			port := strconv.Itoa(face.Port)
 			pairs = append(pairs, s.Name+":"+port, dial.ServiceAddr(i+1).String()+":"+port)
 		}

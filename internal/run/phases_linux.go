@@ -35,6 +35,9 @@ func (l *leaf) start(ctx context.Context) *verdict.Reason {
 	limit := patience
 	for _, s := range l.services {
 		limit += s.readyLimit()
+		if s.Seed != nil {
+			limit += l.timeout()
+		}
 	}
 	l.alive.expect(limit, fmt.Sprintf("the services were neither ready nor given up within %s", limit))
 	if l.job.Shared {
@@ -54,6 +57,7 @@ func (l *leaf) start(ctx context.Context) *verdict.Reason {
 	for _, s := range l.system.suite.Services {
 		ready[s.Name] = make(chan struct{})
 	}
+	turns := l.turns()
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	var first *verdict.Reason
@@ -67,18 +71,15 @@ func (l *leaf) start(ctx context.Context) *verdict.Reason {
 					return
 				}
 			}
-			err := s.launch(ctx)
-			if err == nil {
-				err = s.ready(ctx)
-			}
-			if err == nil {
+			why := s.begin(ctx, turns)
+			if why == nil {
 				close(ready[s.Name])
 				return
 			}
 			mu.Lock()
 			defer mu.Unlock()
 			if first == nil {
-				first = s.notReady(err)
+				first = why
 			}
 			cancel()
 		})
@@ -87,7 +88,7 @@ func (l *leaf) start(ctx context.Context) *verdict.Reason {
 	return first
 }
 
-// taken says which port cannot be had on the machine's own network. A service that found its port taken
+// taken says what cannot be had on the machine's own network and files. A service that found its port taken
 // would end, and what is tried on it would be answered by whoever has the port.
 func (l *leaf) taken() *verdict.Reason {
 	type place struct {
@@ -95,8 +96,20 @@ func (l *leaf) taken() *verdict.Reason {
 		datagram bool
 	}
 	owners := map[place]string{}
+	if v := l.system.suite.Volumes; len(v) > 0 {
+		return &verdict.Reason{
+			Code: verdict.NeedsNamespaces, Subject: v[0].Service, Position: v[0].Position,
+			Detail: fmt.Sprintf("%s has a volume at %s, which takes files of the leaf's own", v[0].Service, v[0].Target),
+		}
+	}
 	for _, decl := range l.system.suite.Services {
 		for _, face := range decl.Interfaces {
+			if face.Path != "" {
+				return &verdict.Reason{
+					Code: verdict.NeedsNamespaces, Subject: decl.Name, Position: face.Position,
+					Detail: fmt.Sprintf("%s listens at the Unix socket %s, which takes files of the leaf's own", decl.Name, face.Path),
+				}
+			}
 			at := place{face.Port, face.Protocol == "udp"}
 			if other := owners[at]; other != "" && other != decl.Name {
 				return &verdict.Reason{

@@ -171,6 +171,7 @@ func (s *service) environment() []string {
 		"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		"HOME": s.l.system.temp, "TMPDIR": s.l.system.temp, "LANG": "C.UTF-8", "SQUALL": "1", "SQUALL_SERVICE": s.Name,
 	}
+	maps.Copy(env, s.l.system.addresses(s.l.job.Shared))
 	maps.Copy(env, s.Env)
 	out := make([]string, 0, len(env))
 	for _, k := range slices.Sorted(maps.Keys(env)) {
@@ -198,10 +199,22 @@ func (s *service) current() *process {
 	return s.process
 }
 
+// begin starts the service, waits until it is ready and lets its seed prepare it.
+func (s *service) begin(ctx context.Context, turns turns) *verdict.Reason {
+	err := s.launch(ctx)
+	if err == nil {
+		err = s.ready(ctx)
+	}
+	if err != nil {
+		return s.notReady(err)
+	}
+	return s.l.seed(ctx, s, turns)
+}
+
 // ready waits until the service answers.
 func (s *service) ready(ctx context.Context) error {
 	p := s.current()
-	if err := await(ctx, s.l.clock, probeFor(s.Service, s.network), s.readyLimit(), p.exited); err != nil {
+	if err := await(ctx, s.l.clock, s.probe(), s.readyLimit(), p.exited); err != nil {
 		return err
 	}
 	s.l.log.Append(s.Name, event.Lifecycle, map[string]any{"phase": "ready"})
@@ -363,15 +376,23 @@ func (s *service) restart(ctx context.Context) error {
 	return errors.New(s.notReady(err).Detail)
 }
 
-// dialer connects the scenario's clients to a port of the service, inside its own network.
-func (s *service) dialer(port int, datagram bool) protocol.Dialer {
+// dialer connects the scenario's clients to an interface of the service, inside its own network.
+func (s *service) dialer(t spec.Target, datagram bool) protocol.Dialer {
+	if t.Path != "" {
+		return func(ctx context.Context) (net.Conn, error) { return dialSocket(ctx, t.Path) }
+	}
 	kind := "tcp"
 	if datagram {
 		kind = "udp"
 	}
 	return func(ctx context.Context) (net.Conn, error) {
-		return dialLocal(ctx, s.network, kind, strconv.Itoa(port))
+		return dialLocal(ctx, s.network, kind, strconv.Itoa(t.Port))
 	}
+}
+
+// dialSocket connects to a Unix socket, which is among the files that the whole world shares.
+func dialSocket(ctx context.Context, path string) (net.Conn, error) {
+	return new(net.Dialer).DialContext(ctx, "unix", path)
 }
 
 // dialLocal tries 127.0.0.1 and then ::1, as a program that asks for localhost does.

@@ -27,6 +27,8 @@ type world struct {
 	branch *order.Branch
 	// setup is set before the body: nothing is injected then.
 	setup bool
+	// steps are those of a seed; nil elsewhere.
+	steps *steps
 }
 
 // enter is called by each World method before it does something that takes time; the function that
@@ -36,7 +38,9 @@ func (w *world) enter(op order.Operation) (leave func(), err error) {
 	if err := w.l.violated(); err != nil {
 		return nil, err
 	}
-	w.l.operations.Store(true)
+	if w.steps == nil {
+		w.l.operations.Store(true)
+	}
 	w.baton.give()
 	if err := w.branch.Begin(op); err != nil {
 		w.baton.take()
@@ -73,6 +77,7 @@ func (w *world) Call(ctx context.Context, t spec.Target, op spec.Operation) (spe
 	}
 	w.l.drain()
 	resp.Event = w.l.log.Append(event.Driver, event.StepRecv, received(t, op, resp), sent.Seq).Seq
+	w.steps.taken(t, op, resp)
 	return resp, w.l.violated()
 }
 
@@ -92,7 +97,7 @@ func (w *world) Inject(_ context.Context, rules ...fault.Rule) (spec.Active, err
 		return nil, err
 	}
 	if w.setup {
-		return nil, errors.New("run: a setup injects no faults; inject them in the body")
+		return nil, errors.New("run: a setup or a seed injects no faults; inject them in the body")
 	}
 	for _, r := range rules {
 		if why := w.l.reach.Allows(r); why != "" {

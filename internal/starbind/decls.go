@@ -35,6 +35,8 @@ type declarations struct {
 	// places holds the placeholders for addresses that are not known yet.
 	places []placeholder
 	level  string
+	// volumes are those of all services, by the place in the world.
+	volumes []spec.Volume
 	// assumes rule combinations of choices out; together has assumptions that are in force at once, by name.
 	assumes  []*ruling
 	together map[string]*assumption
@@ -113,6 +115,7 @@ func (ld *loader) finish() *spec.Suite {
 		ld.fillService(s)
 	}
 	ld.checkCycles()
+	ld.checkVariables()
 	if ld.complete() {
 		ld.findChoices()
 		ld.program().Lint(&env{loader: ld, when: bind.AtLoad})
@@ -159,7 +162,7 @@ func (ld *loader) loaded(f *source.File) starlark.StringDict {
 // suite puts together what was declared.
 func (ld *loader) suite() *spec.Suite {
 	d, program := &ld.decls, ld.program()
-	suite := &spec.Suite{Source: d.source}
+	suite := &spec.Suite{Source: d.source, Volumes: d.volumes}
 	for _, s := range slices.Concat(ld.sources, ld.data) {
 		// The library comes with Squall itself.
 		file := spec.File{Path: s.Path, Content: s.Content}
@@ -272,7 +275,10 @@ func (ld *loader) fillPlace(p placeholder) string {
 	for _, i := range s.ifaces {
 		names = append(names, i.decl.Name)
 		if i.decl.Name == p.iface || (p.iface == "" && len(s.ifaces) == 1) {
-			part, _ := addressPart(p.part, s.decl.Name, strconv.Itoa(i.decl.Port))
+			part, ok := addressPart(p.part, i.decl)
+			if !ok {
+				ld.report(p.ref.at, "", "ref: %s", noPart(i.decl, p.part))
+			}
 			return part
 		}
 	}
@@ -311,6 +317,21 @@ func (ld *loader) checkCycles() {
 	for _, s := range ld.decls.services {
 		if state[s.decl.Name] == 0 {
 			visit(s)
+		}
+	}
+}
+
+// checkVariables reports interfaces whose addresses would stand in one variable.
+func (ld *loader) checkVariables() {
+	seen := map[string]*spec.Interface{}
+	for _, s := range ld.decls.services {
+		for _, i := range s.ifaces {
+			name := s.decl.Variable(i.decl)
+			if other := seen[name]; other != nil && other.Service != i.decl.Service {
+				ld.report(ld.spanAt(s.decl.Position), "", "service %q: %s.%s and %s.%s would both be %sADDR in the environment; rename one",
+					s.decl.Name, other.Service, other.Name, i.decl.Service, i.decl.Name, name)
+			}
+			seen[name] = i.decl
 		}
 	}
 }

@@ -31,7 +31,7 @@ func newTable(ld *loader) *table {
 		t.methods[e.Name] = &e
 	}
 	for _, e := range slices.Concat(
-		topologyEntries(ld), observerEntries(), faultEntries(ld), linkEntries(ld), messageEntries(ld), scenarioEntries(), testEntries(), choiceEntries(), expectationEntries(),
+		topologyEntries(ld), healthEntries(), opEntries(), observerEntries(), faultEntries(ld), linkEntries(ld), messageEntries(ld), scenarioEntries(), testEntries(), choiceEntries(), expectationEntries(),
 		propertyEntries(), bodyEntries(), plainEntries(), loadingEntries(),
 	) {
 		t.entries = append(t.entries, &e)

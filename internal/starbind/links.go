@@ -12,6 +12,7 @@ import (
 	"github.com/squallhq/squall/internal/starbind/bind"
 	"github.com/squallhq/squall/internal/starbind/source"
 	"github.com/squallhq/squall/protocol"
+	"github.com/squallhq/squall/spec"
 )
 
 // linkEntries are the builtins for effects on connections.
@@ -233,6 +234,7 @@ func (c *call) linkRules(ids *namer, tgt target, assumption string, effects []*l
 			}
 			pair = &fault.Pair{A: arg[string](c, "source"), B: tgt.service, Interface: tgt.iface, Directed: true}
 		}
+		c.checkSockets(e, *pair)
 		if e.message != nil && !c.actsOnDatagrams(e, *pair) {
 			if r, ok := c.messageRule(ids, e, *pair, assumption); ok {
 				rules = append(rules, r)
@@ -271,4 +273,45 @@ func (c *call) checkSort(e *linkRule, p fault.Pair) {
 		sort = "datagrams"
 	}
 	c.Report(e.at, "", fmt.Sprintf("%s: acts on %s only, and %s has none", e.effect.Kind, sort, strings.Join(seen, ", ")))
+}
+
+// checkSockets reports an effect on a pair that has Unix sockets only, once both services are declared.
+func (c *call) checkSockets(e *linkRule, p fault.Pair) {
+	d := &c.env.loader.decls
+	report := func(i *spec.Interface) {
+		c.Report(e.at, "", fmt.Sprintf("%s: %s.%s is the Unix socket %s; no rule acts on its connections, which services make to it directly", e.name(), i.Service, i.Name, i.Path))
+	}
+	check := func() {
+		found := d.socketsOnly(p.B, p.Interface)
+		if !p.Directed && found != nil && d.service(p.A) != nil && len(d.service(p.A).ifaces) > 0 && d.socketsOnly(p.A, "") == nil {
+			return // the other way there are connections
+		}
+		if found != nil {
+			report(found)
+		}
+	}
+	if p.B != "" && d.service(p.B) == nil && c.env.when == bind.AtLoad {
+		d.later = append(d.later, check)
+		return
+	}
+	check()
+}
+
+// socketsOnly returns an interface of those meant, where all of them are Unix sockets.
+func (d *declarations) socketsOnly(name, iface string) *spec.Interface {
+	s := d.service(name)
+	if s == nil {
+		return nil
+	}
+	var found *spec.Interface
+	for _, i := range s.ifaces {
+		if iface != "" && i.decl.Name != iface {
+			continue
+		}
+		if i.decl.Path == "" {
+			return nil
+		}
+		found = i.decl
+	}
+	return found
 }

@@ -250,7 +250,7 @@ func (c *call) observeMessages(s *service) {
 	}
 	found := false
 	for _, i := range s.ifaces {
-		i.decl.Messages = c.env.loader.protocols[i.decl.Protocol].Messages != nil
+		i.decl.Messages = i.decl.Path == "" && c.env.loader.protocols[i.decl.Protocol].Messages != nil
 		found = found || i.decl.Messages
 	}
 	if !found && !c.Bad {

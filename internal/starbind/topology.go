@@ -2,8 +2,6 @@ package starbind
 
 import (
 	"fmt"
-	"net"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,9 +38,15 @@ func topologyEntries(ld *loader) []entry {
 				{Name: "env", Kind: bind.StringDict(), Doc: "environment, added to PATH, HOME, LANG and TMPDIR"},
 				{Name: "dir", Kind: bind.String(), Preset: "the main file's directory", Doc: "working directory, relative to the main file's"},
 				{Name: "depends_on", Kind: bind.List(aService()), Doc: "services that must be ready before it starts"},
-				{Name: "healthcheck", Kind: aHealthcheck(), Doc: "how it shows that it is ready: tcp() or http()"},
+				{Name: "healthcheck", Kind: aHealthcheck(), Preset: "it listens everywhere", Doc: "how it shows that it is ready: ready(), http() or tcp()"},
 				{Name: "stop_timeout", Kind: bind.Duration(), Preset: `"2s"`, Doc: "how long after SIGTERM it gets SIGKILL"},
 				{Name: "observe", Kind: bind.List(anObserver()), Preset: "standard output and error, decoded as JSON where they are", Doc: "what is recorded of it"},
+				{Name: "seed", Kind: bind.Function(0), Doc: "prepares it once it is ready, before anything that depends on it starts. A step in it whose last try fails leaves the leaf INCONCLUSIVE (seed-failed)"},
+				{Name: "volumes", Kind: bind.StringDict(), Doc: `{machine's path: path in the world}, such as {"./conf": "/etc/app"}. All services of the leaf see it; what is written there is dropped with the leaf. With ":ro" behind it, as for every single file, writes are refused`},
+				{Name: "ops", Kind: anOpDict(), Doc: "{name: op()}: names of its own for some system calls"},
+				{Name: "nondeterministic_ok", Kind: bind.List(bind.Choice(nondeterminisms()...)), Doc: "sources of chance that it may use: " + strings.Join(nondeterminisms(), ", ")},
+				{Name: "reuse", Kind: bind.Bool(), Preset: "False", Doc: "refused where True: each leaf starts the service anew in a world of its own"},
+				{Name: "reset", Kind: bind.Function(0), Doc: "refused: nothing is left over that it could undo; what the service needs goes into seed"},
 				{Name: "image", Kind: bind.Value(), Unsupported: true}, {Name: "build", Kind: bind.Value(), Unsupported: true},
 				{Name: "remote", Kind: bind.Value(), Unsupported: true},
 			},
@@ -50,20 +54,16 @@ func topologyEntries(ld *loader) []entry {
 		},
 		{
 			Name: "interface", Phases: bind.AtLoad, Pure: true,
-			Doc:     "says where a service listens. Attributes of the result, once it belongs to a service: addr (\"name:port\"), host, port (all strings), and the methods of its protocol.",
+			Doc: "says where a service listens. Attributes of the result, once it belongs to a service: addr (\"name:port\"), host, port (all strings), and the methods of its protocol; of a Unix socket, addr and path. " +
+				"Each program finds the same in its environment: SQUALL_<SERVICE>_<INTERFACE>_ADDR, _HOST and _PORT, in capitals and with _ for -.",
 			Example: `interface("http", "http", 8080)`,
 			Params: []param{
 				{Name: "name", Kind: bind.Name(), Required: true, Doc: "its name: the service's attribute"},
 				{Name: "protocol", Kind: aProtocol(ld), Required: true, Doc: "what is spoken there"},
-				{Name: "port", Kind: bind.Int(1, 65535), Required: true, Doc: "the port, inside the service's own network"},
+				{Name: "port", Kind: bind.Int(1, 65535), Doc: "the port, inside the service's own network; an interface has this or path"},
+				{Name: "path", Kind: aSocketPath(), Doc: "the absolute path of a Unix socket. Its directory is made, and services and steps connect to it as they are: no rule acts on such connections"},
 			},
-			Do: do(func(c *call) (starlark.Value, error) {
-				decl := &spec.Interface{
-					Name: arg[string](c, "name"), Protocol: arg[string](c, "protocol"), Port: arg[int](c, "port"),
-					Position: c.Site.Start().String(),
-				}
-				return &iface{opaque: named("interface", decl.Name), decl: decl}, nil
-			}),
+			Do: do(declareInterface),
 		},
 		{
 			Name: "ref", Phases: bind.Anywhere,
@@ -73,26 +73,6 @@ func topologyEntries(ld *loader) []entry {
 			Do: do(func(c *call) (starlark.Value, error) {
 				return refer(c)
 			}),
-		},
-		{
-			Name: "tcp", Phases: bind.AtLoad, Pure: true,
-			Doc:     "is a healthcheck: the service is ready when it accepts a connection.",
-			Example: `healthcheck = tcp("localhost:5432", timeout = "20s")`,
-			Params: []param{
-				{Name: "addr", Kind: bind.String(), Required: true, Doc: `host:port; localhost is the service's own`},
-				{Name: "timeout", Kind: bind.Duration(), Preset: `"10s"`, Doc: "how long it may take"},
-			},
-			Do: do(func(c *call) (starlark.Value, error) { return healthcheck(c, "tcp", arg[string](c, "addr")) }),
-		},
-		{
-			Name: "http", Phases: bind.AtLoad, Pure: true,
-			Doc:     "is a healthcheck: the service is ready when a GET is answered with a status from 200 to 399.",
-			Example: `healthcheck = http("localhost:8080/health")`,
-			Params: []param{
-				{Name: "url", Kind: bind.String(), Required: true, Doc: `host:port/path, with or without http://; localhost is the service's own`},
-				{Name: "timeout", Kind: bind.Duration(), Preset: `"10s"`, Doc: "how long it may take"},
-			},
-			Do: do(func(c *call) (starlark.Value, error) { return healthcheck(c, "http", arg[string](c, "url")) }),
 		},
 		{
 			Name: "determinism", Phases: bind.AtLoad,
@@ -162,13 +142,6 @@ func aService() kind {
 	})
 }
 
-func aHealthcheck() kind {
-	return bind.Scalar("tcp() or http()", func(v starlark.Value) (any, bool) {
-		h, ok := v.(*health)
-		return h, ok
-	})
-}
-
 func aLevel() kind {
 	return bind.Parsed("a level", func(v starlark.Value) (any, error) {
 		switch s, ok := starlark.AsString(v); {
@@ -199,31 +172,6 @@ func refer(c *call) (starlark.Value, error) {
 	return r, nil
 }
 
-func healthcheck(c *call, kind, address string) (starlark.Value, error) {
-	if kind == "http" && !strings.Contains(address, "://") {
-		address = "http://" + address
-	}
-	h := &health{named("healthcheck", kind+"("+strconv.Quote(address)+")"), spec.Health{
-		Kind: kind, Address: address, Timeout: arg[time.Duration](c, "timeout"), Position: c.Site.Start().String(),
-	}, c.Site.At(c.Site.ValueExpr(c.Entry.Params[0].Name, 0))}
-	if strings.Contains(address, placeOpen) {
-		return h, nil
-	}
-	switch kind {
-	case "tcp":
-		host, port, err := net.SplitHostPort(address)
-		if n, perr := strconv.Atoi(port); err != nil || perr != nil || host == "" || n < 1 || n > 65535 {
-			c.Errorf(h.at, "", `%q is not an address; write it as "localhost:5432"`, address)
-		}
-	case "http":
-		u, err := url.Parse(address)
-		if err != nil || u.Host == "" || u.Scheme != "http" {
-			c.Errorf(h.at, "", `%q is not a URL; write it as "localhost:8080/health"`, address)
-		}
-	}
-	return h, nil
-}
-
 func declareService(c *call) (starlark.Value, error) {
 	ld := c.env.loader
 	name := arg[string](c, "name")
@@ -243,10 +191,8 @@ func declareService(c *call) (starlark.Value, error) {
 	c.interfaces(s)
 	c.observeMessages(s)
 	c.binary(decl)
-	if h := arg[*health](c, "healthcheck"); h != nil {
-		check := h.decl
-		decl.Health = &check
-	}
+	c.health(s)
+	c.parts(decl)
 	if dir := arg[string](c, "dir"); dir != "" {
 		decl.Dir = ld.absolute(dir)
 		if info, err := os.Stat(decl.Dir); err != nil || !info.IsDir() {
@@ -258,31 +204,6 @@ func declareService(c *call) (starlark.Value, error) {
 	decl.DependsOn = slices.Compact(decl.DependsOn)
 	ld.decls.services = append(ld.decls.services, s)
 	return s, nil
-}
-
-func (c *call) interfaces(s *service) {
-	ld := c.env.loader
-	for i, got := range argList[*iface](c, "interfaces") {
-		at := c.Site.At(c.Site.ValueExpr("", i+1))
-		decl := *got.decl
-		decl.Service = s.decl.Name
-		info := ld.protocols[decl.Protocol]
-		for _, other := range s.ifaces {
-			if other.decl.Name == decl.Name {
-				c.Errorf(at, "", "interface %q is declared twice", decl.Name)
-			}
-			if other.decl.Port == decl.Port && ld.protocols[other.decl.Protocol].Datagram == info.Datagram {
-				c.Errorf(at, "", "interfaces %q and %q have the same port %d", other.decl.Name, decl.Name, decl.Port)
-			}
-		}
-		if decl.Name == "name" {
-			c.Errorf(at, "", `an interface can't have the name "name"`)
-		}
-		v := &iface{opaque: named("interface", decl.Service+"."+decl.Name), decl: &decl}
-		v.methods = methodEntries(info, v)
-		s.ifaces = append(s.ifaces, v)
-		s.decl.Interfaces = append(s.decl.Interfaces, &decl)
-	}
 }
 
 // binary finds the program. Whether it can run is known before anything starts.

@@ -70,8 +70,11 @@ type iface struct {
 // Attr returns a part of the address or a method. All parts are strings: they are put together
 // with others in environments and arguments.
 func (i *iface) Attr(name string) (starlark.Value, error) {
-	if v, ok := addressPart(name, i.decl.Service, strconv.Itoa(i.decl.Port)); ok {
+	if v, ok := addressPart(name, i.decl); ok {
 		return starlark.String(v), nil
+	}
+	if slices.Contains(addressParts(), name) && i.decl.Service != "" {
+		return nil, starlark.NoSuchAttrError(noPart(i.decl, name))
 	}
 	switch name {
 	case "name":
@@ -90,6 +93,9 @@ func (i *iface) Attr(name string) (starlark.Value, error) {
 // AttrNames lists what Attr knows.
 func (i *iface) AttrNames() []string {
 	names := append(addressParts(), "name", "protocol")
+	if i.decl.Path != "" {
+		names = []string{"addr", "internal_addr", "path", "name", "protocol"}
+	}
 	for _, m := range i.methods {
 		names = append(names, m.Name[strings.LastIndexByte(m.Name, '.')+1:])
 	}
@@ -98,7 +104,7 @@ func (i *iface) AttrNames() []string {
 }
 
 func (i *iface) target() spec.Target {
-	return spec.Target{Service: i.decl.Service, Interface: i.decl.Name, Protocol: i.decl.Protocol, Port: i.decl.Port}
+	return spec.Target{Service: i.decl.Service, Interface: i.decl.Name, Protocol: i.decl.Protocol, Port: i.decl.Port, Path: i.decl.Path}
 }
 
 // FixedAttrs says that the attributes are known before anything runs.
@@ -159,16 +165,28 @@ func addressParts() []string { return []string{"addr", "internal_addr", "host", 
 
 // addressPart is one part of an address. Services are reached by their names, from each other and
 // from the scenario alike.
-func addressPart(part, host, port string) (string, bool) {
+func addressPart(part string, i *spec.Interface) (string, bool) {
+	port := strconv.Itoa(i.Port)
+	if i.Path != "" {
+		return i.Path, part == "path" || part == "addr" || part == "internal_addr"
+	}
 	switch part {
 	case "addr", "internal_addr":
-		return host + ":" + port, true
+		return i.Service + ":" + port, true
 	case "host":
-		return host, true
+		return i.Service, true
 	case "port":
 		return port, true
 	}
 	return "", false
+}
+
+// noPart says why an interface does not have a part of an address.
+func noPart(i *spec.Interface, part string) string {
+	if i.Path != "" {
+		return fmt.Sprintf("%s.%s is the Unix socket %s, which has no %s; its addr is the path", i.Service, i.Name, i.Path, part)
+	}
+	return fmt.Sprintf("%s.%s is at port %d and has no %s", i.Service, i.Name, i.Port, part)
 }
 
 // reference is a service by name, perhaps declared later.
@@ -202,14 +220,14 @@ type interfaceReference struct {
 
 // Attr returns a part of the address, to be filled in when all is declared.
 func (r *interfaceReference) Attr(name string) (starlark.Value, error) {
-	if slices.Contains(addressParts(), name) {
+	if name == "path" || slices.Contains(addressParts(), name) {
 		return starlark.String(r.service.ld.decls.placeholder(r.service, r.name, name)), nil
 	}
 	return nil, nil
 }
 
 // AttrNames lists what Attr knows.
-func (r *interfaceReference) AttrNames() []string { return addressParts() }
+func (r *interfaceReference) AttrNames() []string { return append(addressParts(), "path") }
 
 // health is a healthcheck as a value.
 type health struct {

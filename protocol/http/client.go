@@ -2,6 +2,7 @@ package http
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	nethttp "net/http"
@@ -19,6 +20,27 @@ func (Protocol) Client(dial protocol.Dialer, target spec.Target) protocol.Client
 		DisableKeepAlives:  true,
 		DisableCompression: true,
 	}}
+}
+
+// Asks names the question of Ready.
+func (Protocol) Asks() string { return "GET /" }
+
+// Ready wants an answer to GET / that is no server error: 404 too is said by a server that works.
+func (p Protocol) Ready(ctx context.Context, dial protocol.Dialer, target spec.Target) error {
+	c := p.Client(dial, target)
+	defer func() { _ = c.Close() }()
+	r, err := c.Do(ctx, spec.Operation{Method: "get"})
+	switch {
+	case err != nil:
+		return err
+	case r.TimedOut:
+		return context.DeadlineExceeded
+	case r.Status == 0:
+		return errors.New(r.Error)
+	case r.Status >= 500:
+		return fmt.Errorf("it answered %s", r.Error)
+	}
+	return nil
 }
 
 type client struct {

@@ -13,14 +13,21 @@ import (
 	"github.com/squallhq/squall/spec"
 )
 
+// host is what the client calls the service: it is inside the service's network, where that is localhost.
+func host(target spec.Target) string {
+	if target.Path != "" {
+		return "localhost"
+	}
+	return "localhost:" + strconv.Itoa(target.Port)
+}
+
 // request makes the request of a step.
 func request(target spec.Target, op spec.Operation) (*nethttp.Request, error) {
 	path, _ := protocol.Text(op, "path")
 	if !strings.HasPrefix(path, "/") {
 		path = "/" + path
 	}
-	// The client is inside the service's network, where the service is localhost.
-	u, err := url.Parse("http://localhost:" + strconv.Itoa(target.Port) + path)
+	u, err := url.Parse("http://" + host(target) + path)
 	if err != nil {
 		return nil, fmt.Errorf("path %q: %w", path, err)
 	}

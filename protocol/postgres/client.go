@@ -19,6 +19,9 @@ func (Protocol) Client(dial protocol.Dialer, target spec.Target) protocol.Client
 	return &client{dial: dial, target: target, who: credentials(target)}
 }
 
+// Asks names the question of Ready.
+func (Protocol) Asks() string { return "SELECT 1" }
+
 // Ready logs in and runs a statement.
 func (Protocol) Ready(ctx context.Context, dial protocol.Dialer, target spec.Target) error {
 	c := &client{dial: dial, target: target, who: credentials(target)}

@@ -19,6 +19,9 @@ func (Protocol) Client(dial protocol.Dialer, target spec.Target) protocol.Client
 	return &client{dial: dial, target: target}
 }
 
+// Asks names the question of Ready.
+func (Protocol) Asks() string { return "PING" }
+
 // Ready wants PONG: a server that loads its data answers LOADING, one whose master is lost MASTERDOWN.
 func (Protocol) Ready(ctx context.Context, dial protocol.Dialer, target spec.Target) error {
 	c := &client{dial: dial, target: target}

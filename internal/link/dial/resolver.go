@@ -58,6 +58,9 @@ func NewResolver(services []*spec.Service) *Resolver {
 		r.byAddr[ServiceAddr(i+1)] = s
 		r.byName[s.Name] = s
 		for _, face := range s.Interfaces {
+			if face.Path != "" {
+				continue // a Unix socket is reached by its path
+			}
 			r.byPort[face.Port] = append(r.byPort[face.Port], face)
 		}
 	}
