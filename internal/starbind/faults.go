@@ -56,7 +56,7 @@ func faultEntries(ld *loader) []entry {
 				{Name: "properties", Kind: bind.List(aTemporal()), Doc: "temporal properties that hold under this fault"},
 				{Name: "description", Kind: bind.String(), Doc: "a sentence for the report"},
 			},
-			Rest: callKeywords(),
+			Rest: callKeywords(ld),
 			Do:   do(declareAssumption),
 		},
 		{
@@ -69,7 +69,7 @@ func faultEntries(ld *loader) []entry {
 				{Name: "run", Kind: bind.Function(0), Required: true, Doc: "what to do meanwhile"},
 				{Name: "source", Kind: aService(), Preset: "any", Doc: "for effects on connections: the service that connects"},
 			},
-			Rest: callKeywords(),
+			Rest: callKeywords(ld),
 			Do:   do(doFault),
 		},
 		{
@@ -81,7 +81,7 @@ func faultEntries(ld *loader) []entry {
 				{Name: "rules", Kind: aLinkRule(), Variadic: true, Doc: "as for fault"},
 				{Name: "source", Kind: aService(), Preset: "any", Doc: "as for fault"},
 			},
-			Rest: callKeywords(),
+			Rest: callKeywords(ld),
 			Do:   do(doFaultStart),
 		},
 		{
@@ -92,6 +92,7 @@ func faultEntries(ld *loader) []entry {
 			Do:      do(doFaultStop),
 		},
 		releaseEntry(),
+		faultAllEntry(ld),
 	}
 }
 
@@ -124,11 +125,11 @@ func delayParams() []param {
 	return params
 }
 
-// callKeywords are the keywords that name system calls.
-func callKeywords() *rest {
+// callKeywords are the keywords that name system calls: families, single calls, and what services call ops.
+func callKeywords(ld *loader) *rest {
 	return &rest{
-		Label: "<call>", Check: true, Known: callNames, Kind: anEffect(),
-		Doc: "what happens to a family of system calls, or to one call: deny(), delay(), partial() or hold()",
+		Label: "<call>", Check: true, Known: func() []string { return slices.Concat(callNames(), ld.decls.opNames()) }, Kind: anEffect(),
+		Doc: "what happens to one of the service's ops, to a family of system calls, or to one call: deny(), delay(), partial() or hold()",
 	}
 }
 
@@ -319,7 +320,10 @@ func (c *call) syscallRules(ids *namer, service, assumption string) []fault.Rule
 	var rules []fault.Rule
 	for _, kw := range c.Rest {
 		e := kw.Value.(*syscallEffect)
-		family, _ := fault.FamilyOf(kw.Name)
+		family, ok := c.callsNamed(kw, service)
+		if !ok {
+			continue
+		}
 		s := e.rule
 		s.Service, s.Family, s.Calls = service, kw.Name, family.Calls
 		if s.Partial > 0 && !c.canBePartial(kw, &s) {
@@ -327,6 +331,11 @@ func (c *call) syscallRules(ids *namer, service, assumption string) []fault.Rule
 		}
 		if !e.onSet {
 			s.On = family.On
+		}
+		if family.glob != "" && s.Path == "" {
+			s.Path = family.glob
+		} else if family.glob != "" {
+			c.Errorf(kw.At, "", "%s has a path already: %s", kw.Name, family.glob)
 		}
 		if e.message != nil {
 			c.ofCalls(e, s.Path)

@@ -60,6 +60,8 @@ const (
 	InjectsLink
 	// InjectsTrace is trace: the service and the list of calls tell. It changes nothing, but has to be subscribed.
 	InjectsTrace
+	// InjectsEverywhere is fault_all: the list of services and the keywords tell.
+	InjectsEverywhere
 )
 
 // Acts is a set of things that a rule acts on.
