@@ -45,6 +45,20 @@ func holdEntry(ld *loader) entry {
 	}
 }
 
+// crashEntry is the builtin for a crash at a call.
+func crashEntry() entry {
+	return entry{
+		Name: "crash", Phases: bind.AtLoad | bind.InBody, Pure: true,
+		Doc: "ends the service's processes with SIGKILL when they make a call, which is not made; with bytes, so much of it is. What the files are like then is what a crash at this point leaves. " +
+			"It stands behind the keyword that says which calls.",
+		Example: `torn = fault_assumption("torn", target = db, write = crash(bytes = 512, nth = 3, path = "/data/**"))`,
+		Params: append([]param{
+			{Name: "bytes", Kind: bind.Int(1, maxPartial), Preset: "nothing", Doc: "how many bytes of the call are moved before; a call that would move no more is no match"},
+		}, syscallParams()...),
+		Do: do(func(c *call) (starlark.Value, error) { return effectOf(c), nil }),
+	}
+}
+
 // releaseEntry is the builtin that lets go what is held.
 func releaseEntry() entry {
 	return entry{

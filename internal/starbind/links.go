@@ -224,6 +224,12 @@ func partitionRule(c *call) *linkRule {
 func (c *call) linkRules(ids *namer, tgt target, assumption string, effects []*linkRule) []fault.Rule {
 	var rules []fault.Rule
 	for _, e := range effects {
+		if e.process != nil {
+			if r, ok := c.processRule(ids, e, tgt, assumption); ok {
+				rules = append(rules, r)
+			}
+			continue
+		}
 		pair := e.pair
 		if pair == nil {
 			if tgt.service == "" {

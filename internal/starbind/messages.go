@@ -194,8 +194,12 @@ func (e *syscallEffect) onMessages() *linkRule {
 
 // name is what the spec calls the effect.
 func (r *linkRule) name() string {
-	if r.effect.Kind != "" {
+	switch {
+	case r.effect.Kind != "":
 		return string(r.effect.Kind)
+	case r.process != nil:
+		name, _, _ := strings.Cut(r.process.Action, " ")
+		return name
 	}
 	return string(r.message.verb)
 }

@@ -71,6 +71,7 @@ type Acts uint8
 const (
 	OnConnections Acts = 1 << iota
 	OnMessages
+	OnProcesses
 )
 
 // Entry is one builtin.
