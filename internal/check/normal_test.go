@@ -222,6 +222,19 @@ syscall/api/start/open#1 syscall name="openat"`
 }
 
 // A violation may be written down while the body runs or once it is over.
+// TestObservedCallsAreNoPart: how often a program makes calls that are only observed is its own affair.
+func TestObservedCallsAreNoPart(t *testing.T) {
+	l := event.NewLog(func() time.Duration { return 0 })
+	l.Append(event.Driver, event.Body, map[string]any{"phase": "begin"})
+	l.Append("db", event.Syscall, map[string]any{"name": "write", "decision": "deny", "rule": "full/write"})
+	before := NormalForm(l.All(), nil)
+	l.Append("db", event.Syscall, map[string]any{"name": "fsync", "decision": "allow"})
+	l.Append("db", event.File, map[string]any{"path": "/x", "line": "kept"})
+	if after := NormalForm(l.All(), nil); !slices.Equal(before, after) || len(before) != 2 {
+		t.Errorf("got %q, want %q", after, before)
+	}
+}
+
 func TestWhenAPropertyIsRecordedDoesNotMatter(t *testing.T) {
 	var want []string
 	for at := range 4 {

@@ -27,7 +27,9 @@ type live struct {
 	out, err io.Writer
 	style    style
 	source   string
-	clock    vtime.Clock
+	// cost writes what a plan costs, once it is known.
+	cost  func(io.Writer, bundle.Plan)
+	clock vtime.Clock
 
 	updates chan squall.Progress
 	done    chan struct{}
@@ -96,6 +98,9 @@ func (v *live) apply(p squall.Progress) {
 	case p.Plan != nil:
 		v.plan = *p.Plan
 		fmt.Fprintln(v.out, heading(v.source, v.plan))
+		if v.cost != nil && grows(v.plan) {
+			v.cost(v.out, v.plan)
+		}
 	case p.Added != nil:
 		v.plan.Leaves = append(v.plan.Leaves, p.Added...)
 	case p.Phase == "pruned":
@@ -112,6 +117,11 @@ func (v *live) apply(p squall.Progress) {
 		r.phase = p.Phase
 		v.running[p.Leaf.ID] = r
 	}
+}
+
+// grows reports whether a plan has more leaves than cells, or may get more: then it is worth a look beforehand.
+func grows(p bundle.Plan) bool {
+	return p.Open || slices.ContainsFunc(p.Leaves, func(l bundle.PlanLeaf) bool { return l.Cell != "" })
 }
 
 // heading is the line that says what is run.

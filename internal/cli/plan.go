@@ -50,6 +50,7 @@ func (c *planCmd) Run(e *env) error {
 		printCoverage(e.stdout, p)
 	default:
 		printPlan(e.stdout, c.Spec, p)
+		fmt.Fprintln(e.stdout)
 		printCost(e.stdout, p, c.Dir)
 	}
 	return nil
@@ -119,7 +120,7 @@ func printChoices(w io.Writer, p bundle.Plan) {
 func printCost(w io.Writer, p bundle.Plan, dir string) {
 	took := lastTimes(dir, p.Source)
 	if len(took) == 0 {
-		fmt.Fprintf(w, "\ncost: %s; how long one takes is known once it was run\n", planned(p))
+		fmt.Fprintf(w, "cost: %s; how long one takes is known once it was run\n", planned(p))
 		return
 	}
 	var all, total time.Duration
@@ -135,7 +136,7 @@ func printCost(w io.Writer, p bundle.Plan, dir string) {
 		total += d
 	}
 	jobs := time.Duration(runtime.NumCPU())
-	fmt.Fprintf(w, "\ncost: %s, about %s with %s at once, by the latest run\n", planned(p), (total / jobs).Round(10*time.Millisecond), leafCount(int(jobs)))
+	fmt.Fprintf(w, "cost: %s, about %s with %s at once, by the latest run\n", planned(p), (total / jobs).Round(10*time.Millisecond), leafCount(int(jobs)))
 }
 
 // lastTimes returns how long the leaves of each cell took in the latest run of a specification of that name.

@@ -73,6 +73,7 @@ func (c *testCmd) Run(e *env) error {
 		out, style = e.stderr, e.errStyle
 	}
 	v := newLive(out, e.stderr, style, c.Spec)
+	v.cost = func(w io.Writer, p bundle.Plan) { printCost(w, p, c.Dir) }
 	o.Observe = v.observe
 	result, err := squall.Run(e.ctx, e.loader, c.Spec, o)
 	v.stop()

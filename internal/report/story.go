@@ -214,6 +214,9 @@ func Describe(e event.Event) (verb, what string) {
 		}
 		return f("phase"), what
 	case event.Choice:
+		if option := f("option"); option != "" {
+			return "choice", fmt.Sprintf("%s = %s", f("name"), option)
+		}
 		return "choice", fmt.Sprintf("%s = %d of %d", f("name"), e.Int("index"), e.Int("of"))
 	case event.Property:
 		return f("result"), join(f("name"), f("message"))

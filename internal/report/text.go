@@ -179,8 +179,19 @@ func reason(r verdict.Reason) string {
 	return kind + " " + r.Subject + ": " + detail
 }
 
+// chosen says what was decided in a leaf; an unknown with a single option is none.
+func chosen(out io.Writer, leaf bundle.Leaf, s Style) {
+	for _, c := range leaf.Choices {
+		if c.Of > 1 {
+			option := cmp.Or(c.Option, fmt.Sprintf("%d of %d", c.Index, c.Of))
+			wrap(out, s, indent, "chosen: "+printable(c.Name+" = "+option), len(indent)+8)
+		}
+	}
+}
+
 // next names the next step.
 func (t Text) next(out io.Writer, leaf bundle.Leaf, s Style) {
+	chosen(out, leaf, s)
 	if len(leaf.Verdict.Reasons) > 0 {
 		r := leaf.Verdict.Reasons[0]
 		row, _ := verdict.Lookup(r.Code)

@@ -320,6 +320,10 @@ func (s *service) connect(session intercept.Session, c intercept.Call) {
 		return
 	}
 	family := binary.NativeEndian.Uint16(address)
+	if family == unix.AF_UNIX {
+		s.connectSocket(session, c, address)
+		return
+	}
 	if family != unix.AF_INET && family != unix.AF_INET6 && family != unix.AF_UNSPEC {
 		s.reply(session, c, intercept.Reply{})
 		return
@@ -329,6 +333,7 @@ func (s *service) connect(session intercept.Session, c intercept.Call) {
 		s.reply(session, c, intercept.Reply{})
 		return
 	}
+	s.l.drain() // what it printed or wrote before stands before the connection
 	result := s.l.system.net.dialer.Connect(dial.Request{
 		Client: s.Name, Socket: socket, Addr: address, Pid: c.Thread, FD: fd,
 		Alive: func() bool { return session.Alive(c.ID) },

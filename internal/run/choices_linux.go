@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/squallhq/squall/bundle"
@@ -160,7 +163,20 @@ func (w *world) order(op order.Operation) (leave func(), err error) {
 
 // step is a step as an operation: it may have an effect on every service that the called one can reach.
 func (l *leaf) step(t spec.Target, op spec.Operation) order.Operation {
-	return order.Operation{What: t.String() + "." + op.Method, Service: t.Service, Touches: l.system.reaches(t.Service)}
+	return order.Operation{What: stepText(t, op), Service: t.Service, Touches: l.system.reaches(t.Service)}
+}
+
+// stepText writes a step on one short line.
+func stepText(t spec.Target, op spec.Operation) string {
+	var args []string
+	for _, name := range slices.Sorted(maps.Keys(op.Args)) {
+		args = append(args, fmt.Sprint(op.Args[name]))
+	}
+	text := []rune(strings.Join(strings.Fields(strings.Join(args, ", ")), " "))
+	if len(text) > 40 {
+		text = append(text[:39], '…')
+	}
+	return fmt.Sprintf("%s.%s(%s)", t, op.Method, string(text))
 }
 
 // injection is the begin or the end of rules as an operation.

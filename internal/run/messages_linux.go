@@ -121,7 +121,7 @@ func (m *messages) follow(f link.Flow) (message.Config, bool) {
 		return message.Config{}, false
 	}
 	c := &conversed{m: m, flow: f, face: face, requests: map[int64]int64{}}
-	return message.Config{Conversation: speaker.Converse(), Decide: c.decide, Tell: c.tell}, true
+	return message.Config{Conversation: speaker.Converse(), Decide: c.decide, Waits: c.waits, Tell: c.tell}, true
 }
 
 // conversed is one connection whose messages are followed. The Conn calls its methods one at a time, except that
@@ -132,6 +132,12 @@ type conversed struct {
 	face *spec.Interface
 	// requests has the events of requests that are not answered; only tell uses it.
 	requests map[int64]int64
+}
+
+// waits reports whether a rule may act on the connection's requests now.
+func (c *conversed) waits() bool {
+	f := c.flow
+	return len(c.m.InForce(inject.Flow{Client: f.Client, Server: f.Server, Interface: f.Interface})) > 0
 }
 
 // decide asks the rules about a request. Their answer holds until they are lifted.
@@ -195,6 +201,8 @@ func (c *conversed) tell(e message.Event) {
 	}
 	fields["op"] = op
 	log := c.m.l.log
+	// What its sender printed or wrote before stands before it.
+	c.m.l.drain()
 	seq := log.Append(f.Client, event.Message, fields, c.causes(e)...).Seq
 	switch {
 	case e.Op == message.Request && !e.Request.Silent:

@@ -186,6 +186,7 @@ func (s *service) reap(p *process, exit <-chan launch.Exit) {
 	if p.exit.Signal != "" {
 		fields["signal"] = p.exit.Signal
 	}
+	s.drain() // its last words stand before its end
 	s.l.log.Append(s.Name, event.Lifecycle, fields)
 	if !p.expected.Load() {
 		s.l.note(s.Name, verdict.ServiceEnded, fmt.Sprintf("%s ended with %s", s.Name, exitText(p.exit)))

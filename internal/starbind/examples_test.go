@@ -20,7 +20,7 @@ func TestExamples(t *testing.T) {
 				t.Fatal(err)
 			}
 			dir := write(t, map[string]string{"main.star": strings.ReplaceAll(string(content), "/usr/bin/redis-server", "bin/db")})
-			for _, prog := range []string{"bin/db", "bin/api", "bin/node", "bin/pg"} {
+			for _, prog := range []string{"bin/db", "bin/api", "bin/node", "bin/pg", "bin/inventory", "bin/order"} {
 				if err := os.MkdirAll(filepath.Join(dir, "bin"), 0o755); err != nil {
 					t.Fatal(err)
 				}

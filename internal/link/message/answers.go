@@ -63,6 +63,7 @@ func (c *Conn) advance() {
 // response passes a frame of the server's; it is called with mu held.
 func (c *Conn) response(f protocol.Frame) {
 	e := c.queue.head()
+	f.Bytes = c.unseen(f.Bytes)
 	// What belongs to the second answer, such as an interim one, is for nobody either.
 	if !c.ended && (e == nil || e.from != nobody) {
 		c.out.Write(f.Bytes)

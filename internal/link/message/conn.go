@@ -40,6 +40,8 @@ type Conn struct {
 	parse parser
 	queue answers
 	out   bytes.Buffer
+	// shown is how many of the answer's bytes that the parser keeps are in out already.
+	shown int
 	// err is what Read returns once out is empty.
 	err error
 	state
@@ -201,7 +203,20 @@ func (c *Conn) received(p []byte) {
 	if err != nil {
 		c.giveUp(err)
 	}
-	c.out.Write(rest)
+	c.out.Write(c.unseen(rest))
+	// Nothing can come between the bytes of an answer that is the server's own, so they need not wait for its end.
+	if e := c.queue.head(); e != nil && e.from == server && !c.ended {
+		held := c.parse.answered[min(c.shown, len(c.parse.answered)):]
+		c.shown += len(held)
+		c.out.Write(held)
+	}
+}
+
+// unseen returns what of the next bytes of the server is not in out yet; it is called with mu held.
+func (c *Conn) unseen(data []byte) []byte {
+	n := min(c.shown, len(data))
+	c.shown -= n
+	return data[n:]
 }
 
 // serverEnded is told that nothing more comes from the server.
@@ -213,7 +228,7 @@ func (c *Conn) serverEnded(err error) {
 			for _, f := range frames {
 				c.response(f)
 			}
-			c.out.Write(rest)
+			c.out.Write(c.unseen(rest))
 		}
 		if c.err == nil {
 			c.err = err

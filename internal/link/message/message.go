@@ -24,6 +24,9 @@ type Config struct {
 	// Decide is asked about each request that rules may match, in their order. Index counts the
 	// connection's requests from 1.
 	Decide func(index int64, m *protocol.Message) Action
+	// Waits reports whether a rule may act on the connection's requests now; nil says that one always may. Where
+	// none may, bytes pass as they come and are followed beside.
+	Waits func() bool
 	// Tell is told what became of requests, in order. It is called with locks held: it must be quick and must
 	// not call the Conn.
 	Tell func(Event)

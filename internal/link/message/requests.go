@@ -27,6 +27,8 @@ type request struct {
 	// swallow says that the server does not see it; answer is what was put in the queue instead.
 	swallow bool
 	answer  *expected
+	// early says that its beginning was on its way before a rule was in force.
+	early bool
 	// copy is what was sent of a request that is to be sent again.
 	copy    []byte
 	copying bool
@@ -37,6 +39,8 @@ type incoming struct {
 	conn    *Conn
 	current *request
 	index   int64
+	// ahead is how many of the bytes that the parser keeps have gone to the server already, since no rule waited for them.
+	ahead int
 	// writes counts calls of Write; impatient says that somebody waits for the next one.
 	writes    int64
 	impatient bool
@@ -64,9 +68,12 @@ func (c *Conn) Write(p []byte) (int, error) {
 	if err != nil {
 		c.giveUp(err)
 	}
-	kept := len(c.parse.asked) > 0
 	c.mu.Unlock()
 	if err := c.up.frames(frames, rest); err != nil {
+		return 0, err
+	}
+	kept, err := c.up.pass()
+	if err != nil {
 		return 0, err
 	}
 	if g, ok := c.cfg.Conversation.(protocol.Guesser); ok && kept && !c.up.impatient {
@@ -114,9 +121,32 @@ func (u *incoming) frames(frames []protocol.Frame, rest []byte) error {
 		}
 	}
 	if !u.conn.isLost() {
-		u.conn.pending = append(u.conn.pending, rest...)
+		u.conn.pending = append(u.conn.pending, u.unsent(rest)...)
 	}
 	return u.conn.send()
+}
+
+// unsent returns what of the next bytes of the stream has not gone to the server yet.
+func (u *incoming) unsent(data []byte) []byte {
+	n := min(u.ahead, len(data))
+	u.ahead -= n
+	return data[n:]
+}
+
+// pass sends what the parser keeps where no rule waits for it. It reports whether something is kept from the server.
+func (u *incoming) pass() (kept bool, err error) {
+	c := u.conn
+	c.mu.Lock()
+	held := c.parse.asked[min(u.ahead, len(c.parse.asked)):]
+	kept = len(held) > 0
+	if !kept || c.lost || c.cfg.Waits == nil || c.cfg.Waits() {
+		c.mu.Unlock()
+		return kept, nil
+	}
+	c.pending = append(c.pending, held...)
+	u.ahead += len(held)
+	c.mu.Unlock()
+	return false, c.send()
 }
 
 func (c *Conn) isLost() bool {
@@ -144,12 +174,14 @@ func (u *incoming) frame(f protocol.Frame) error {
 	if c.isLost() {
 		return nil
 	}
+	early := u.ahead > 0
+	f.Bytes = u.unsent(f.Bytes)
 	if f.Message == nil {
 		c.pending = append(c.pending, f.Bytes...)
 		return nil
 	}
 	if u.current == nil || u.current.m != f.Message {
-		u.current = &request{m: f.Message, began: c.cfg.Clock.Now()}
+		u.current = &request{m: f.Message, began: c.cfg.Clock.Now(), early: early}
 		if err := u.begin(u.current); err != nil {
 			return err
 		}
@@ -199,6 +231,10 @@ func (u *incoming) begin(r *request) error {
 	u.index++
 	r.index = u.index
 	c.tell(Event{Op: Request}, r)
+	if r.early {
+		c.forwarding(r)
+		return nil
+	}
 	r.action = c.cfg.Decide(r.index, r.m)
 	if why := r.m.Refuses[r.action.Verb]; why != "" {
 		c.failed(r, errors.New(why))
