@@ -142,6 +142,9 @@ func (d *toy) do(f []string) string {
 			return strings.Join(strings.Fields(string(h)), " "), err
 		},
 	}
+	if len(f) > 0 && f[0] == "each" {
+		return d.each(f[1:])
+	}
 	if len(f) == 0 || commands[f[0]] == nil {
 		return "err unknown"
 	}
@@ -275,6 +278,18 @@ func aio([]string) (string, error) {
 }
 
 // open NAME HOST:PORT makes a connection that later lines use.
+// each carries out commands with ";" between them, and answers as the last one does.
+func (d *toy) each(f []string) string {
+	for {
+		i := slices.Index(f, ";")
+		if i < 0 {
+			return d.do(f)
+		}
+		d.do(f[:i])
+		f = f[i+1:]
+	}
+}
+
 func (d *toy) open(a []string) (string, error) {
 	start := time.Now()
 	network := "tcp"

@@ -331,6 +331,7 @@ func (s *service) connect(session intercept.Session, c intercept.Call) {
 		s.reply(session, c, intercept.Reply{})
 		return
 	}
+	s.l.drain() // what it printed or wrote before stands before the connection
 	result := s.l.system.net.dialer.Connect(dial.Request{
 		Client: s.Name, Socket: socket, Addr: address, Pid: c.Thread, FD: fd,
 		Alive: func() bool { return session.Alive(c.ID) },
