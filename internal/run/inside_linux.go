@@ -96,7 +96,7 @@ func (l *leaf) lead(ctx context.Context, in *launch.Inside, suite *spec.Suite) (
 	l.system = &system{
 		suite: suite, backend: notify.New(notify.Options{}), inject: inject.New(l.plan.Seed), find: all.Find,
 	}
-	l.judge.leaks = leak.NewBook(suite.Determinism, suite.Services, blindClocks())
+	l.judge.leaks = leak.NewBook(suite.Determinism, suite.Services, leak.BlindClocks())
 	names := make([]string, len(suite.Services))
 	datagrams := false
 	for i, s := range suite.Services {

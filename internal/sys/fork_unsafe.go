@@ -54,6 +54,9 @@ func stageName(s uint32) string {
 	return "unknown step"
 }
 
+// switches are as in Spawn.
+type switches struct{ keepGroup, dropCaps, keepPrivs, marked bool }
+
 // childArgs is everything that the child needs, in memory that exists before the fork.
 type childArgs struct {
 	path, dir  *byte
@@ -66,11 +69,8 @@ type childArgs struct {
 	limit       *unix.Rlimit
 	filter      *unix.SockFprog
 	filterFlags uintptr
-	// keepGroup, dropCaps and keepPrivs are as in Spawn.
-	keepGroup, dropCaps, keepPrivs bool
-	// marked is Spawn.ExecMarked.
-	marked bool
-	page   *page
+	switches
+	page *page
 }
 
 // Signals are numbered from 1 to lastSignal; the kernel wants to know the size of a set of them.

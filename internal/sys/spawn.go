@@ -111,7 +111,7 @@ func (s Spawn) Start(ctx context.Context) (*Child, error) {
 // arguments lays out everything that the child will read.
 func (s Spawn) arguments() (*childArgs, func(), error) {
 	a := &childArgs{stdio: s.Stdio, netns: s.NetNS, parent: uintptr(os.Getpid()), limit: s.Files,
-		keepGroup: s.KeepGroup, dropCaps: s.DropCaps, keepPrivs: s.KeepPrivileges, marked: s.ExecMarked}
+		switches: switches{s.KeepGroup, s.DropCaps, s.KeepPrivileges, s.ExecMarked}}
 	var err error
 	if a.path, err = cString(s.Path); err != nil {
 		return nil, nil, fmt.Errorf("sys: path %q: %w", s.Path, err)
