@@ -12,6 +12,7 @@ import (
 	"github.com/squallhq/squall/event"
 	"github.com/squallhq/squall/fault"
 	"github.com/squallhq/squall/internal/check"
+	"github.com/squallhq/squall/internal/run/ready"
 	"github.com/squallhq/squall/internal/run/wire"
 	"github.com/squallhq/squall/verdict"
 )
@@ -35,7 +36,7 @@ func during(rules []fault.Rule, phase string) []fault.Rule {
 func (l *leaf) start(ctx context.Context) *verdict.Reason {
 	limit := wire.Patience
 	for _, s := range l.services {
-		limit += s.readyLimit()
+		limit += ready.Limit(s.Service)
 		if s.Seed != nil {
 			limit += l.timeout()
 		}
@@ -54,9 +55,9 @@ func (l *leaf) start(ctx context.Context) *verdict.Reason {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	ready := map[string]chan struct{}{}
+	up := map[string]chan struct{}{}
 	for _, s := range l.system.suite.Services {
-		ready[s.Name] = make(chan struct{})
+		up[s.Name] = make(chan struct{})
 	}
 	turns := l.turns()
 	var wg sync.WaitGroup
@@ -67,14 +68,14 @@ func (l *leaf) start(ctx context.Context) *verdict.Reason {
 		wg.Go(func() {
 			for _, d := range s.DependsOn {
 				select {
-				case <-ready[d]:
+				case <-up[d]:
 				case <-ctx.Done():
 					return
 				}
 			}
 			why := s.begin(ctx, turns)
 			if why == nil {
-				close(ready[s.Name])
+				close(up[s.Name])
 				return
 			}
 			mu.Lock()

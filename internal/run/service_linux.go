@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"os"
 	"slices"
 	"strconv"
@@ -20,8 +19,8 @@ import (
 	"github.com/squallhq/squall/internal/launch"
 	"github.com/squallhq/squall/internal/run/logfile"
 	"github.com/squallhq/squall/internal/run/output"
+	"github.com/squallhq/squall/internal/run/ready"
 	"github.com/squallhq/squall/internal/run/wire"
-	"github.com/squallhq/squall/protocol"
 	"github.com/squallhq/squall/spec"
 	"github.com/squallhq/squall/verdict"
 )
@@ -217,19 +216,12 @@ func (s *service) begin(ctx context.Context, turns turns) *verdict.Reason {
 // ready waits until the service answers.
 func (s *service) ready(ctx context.Context) error {
 	p := s.current()
-	if err := await(ctx, s.l.clock, s.probe(), s.readyLimit(), p.exited); err != nil {
+	asked := ready.Service{Service: s.Service, Network: s.network, Find: s.l.system.find}
+	if err := ready.Await(ctx, s.l.clock, asked, p.exited); err != nil {
 		return err
 	}
 	s.l.log.Append(s.Name, event.Lifecycle, map[string]any{"phase": "ready"})
 	return nil
-}
-
-// readyLimit is how long the service may take to be ready.
-func (s *service) readyLimit() time.Duration {
-	if s.Health != nil && s.Health.Timeout > 0 {
-		return s.Health.Timeout
-	}
-	return readyTimeout
 }
 
 // notReady turns the error of launch or ready into a reason.
@@ -242,7 +234,7 @@ func (s *service) notReady(err error) *verdict.Reason {
 	switch {
 	case p == nil:
 		r.Code, r.Position = verdict.ServiceNotStarted, s.Position
-	case errors.Is(err, errEnded):
+	case errors.Is(err, ready.ErrEnded):
 		r.Code, r.Position = verdict.ServiceCrashed, s.Position
 		r.Detail = fmt.Sprintf("%s ended with %s before it was ready", s.Name, exitText(p.exit))
 	case errors.Is(err, context.Canceled):
@@ -377,35 +369,4 @@ func (s *service) restart(ctx context.Context) error {
 		return err
 	}
 	return errors.New(s.notReady(err).Detail)
-}
-
-// dialer connects the scenario's clients to an interface of the service, inside its own network.
-func (s *service) dialer(t spec.Target, datagram bool) protocol.Dialer {
-	if t.Path != "" {
-		return func(ctx context.Context) (net.Conn, error) { return dialSocket(ctx, t.Path) }
-	}
-	kind := "tcp"
-	if datagram {
-		kind = "udp"
-	}
-	return func(ctx context.Context) (net.Conn, error) {
-		return dialLocal(ctx, s.network, kind, strconv.Itoa(t.Port))
-	}
-}
-
-// dialSocket connects to a Unix socket, which is among the files that the whole world shares.
-func dialSocket(ctx context.Context, path string) (net.Conn, error) {
-	return new(net.Dialer).DialContext(ctx, "unix", path)
-}
-
-// dialLocal tries 127.0.0.1 and then ::1, as a program that asks for localhost does.
-func dialLocal(ctx context.Context, n dialing, kind, port string) (net.Conn, error) {
-	conn, err := n.Dial(ctx, kind, net.JoinHostPort("127.0.0.1", port))
-	if err == nil || !errors.Is(err, unix.ECONNREFUSED) {
-		return conn, err
-	}
-	if conn, err6 := n.Dial(ctx, kind, net.JoinHostPort("::1", port)); err6 == nil {
-		return conn, nil
-	}
-	return nil, err
 }
