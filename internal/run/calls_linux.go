@@ -162,6 +162,8 @@ func (s *service) carryOut(session intercept.Session, c intercept.Call, call inj
 		s.deny(session, c, call, d, held)
 	case d.Verb == inject.Partial:
 		s.shorten(session, c, call, d)
+	case d.Verb == inject.Crash:
+		s.crash(session, c, call, d)
 	default:
 		// It was held as long as the rule says, whatever becomes of it now.
 		s.l.drain()

@@ -146,6 +146,7 @@ func (l *leaf) stop() {
 	}
 	l.system.net.heal()
 	l.faults.heal()
+	l.faults.process.Close()
 	for _, layer := range l.layers() {
 		var wg sync.WaitGroup
 		for _, s := range layer {
@@ -231,6 +232,9 @@ func (l *leaf) why(r bundle.RuleRecord) string {
 	if rule.Message != nil {
 		return l.whyNoMessage(rule)
 	}
+	if rule.Process != nil {
+		return l.faults.process.Why(rule.ID)
+	}
 	n := 0
 	for _, e := range l.log.All() {
 		if e.Kind == event.Link && e.String("op") == "connect" &&
@@ -280,6 +284,10 @@ func selects(r fault.Rule) string {
 	}
 	add(len(on) > 0, "on %s", strings.Join(on, " or "))
 	add(r.Syscall.Path != "", "path %s", r.Syscall.Path)
+	add(r.Syscall.Partial > 0, "more than %d bytes", r.Syscall.Partial)
+	if r.Syscall.Link != nil {
+		parts = append(parts, "on "+r.Syscall.Link.String())
+	}
 	parts = append(parts, limitsOf(r.When)...)
 	if len(parts) == 0 {
 		return ""

@@ -333,6 +333,9 @@ func (s *service) act(ctx context.Context, a spec.Action) error {
 	if a == spec.Restart {
 		return s.restart(ctx)
 	}
+	if a.Signal() != "" {
+		return s.signal(p, a)
+	}
 	sig, ok := signals[a]
 	if !ok {
 		return fmt.Errorf("run: %s: unknown action %q", s.Name, a)
@@ -349,6 +352,9 @@ func (s *service) act(ctx context.Context, a spec.Action) error {
 	}
 	if err := s.l.system.reaper.KillGroup(p.session.Pid(), sig); err != nil && !errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("run: %s %s: %w", a, s.Name, err)
+	}
+	if a == spec.Pause {
+		s.standStill(ctx, p)
 	}
 	s.l.log.Append(s.Name, event.Lifecycle, map[string]any{"phase": string(a)})
 	if a == spec.Kill {
