@@ -69,7 +69,7 @@ func releaseEntry() entry {
 		Do: do(func(c *call) (starlark.Value, error) {
 			n, err := arg[*active](c, "fault").rules.LetGo()
 			if err != nil {
-				return nil, c.worldly(err)
+				return nil, c.Worldly(err)
 			}
 			return starlark.MakeInt(n), nil
 		}),

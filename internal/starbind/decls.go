@@ -1,7 +1,6 @@
 package starbind
 
 import (
-	"fmt"
 	"maps"
 	"path/filepath"
 	"regexp"
@@ -14,9 +13,9 @@ import (
 
 	"github.com/squallhq/squall/internal/starbind/bind"
 	"github.com/squallhq/squall/internal/starbind/library"
+	"github.com/squallhq/squall/internal/starbind/oracle"
 	"github.com/squallhq/squall/internal/starbind/source"
 	"github.com/squallhq/squall/internal/starbind/static"
-	"github.com/squallhq/squall/property"
 	"github.com/squallhq/squall/spec"
 )
 
@@ -27,8 +26,7 @@ type declarations struct {
 	scenarios   []*scenario
 	assumptions []*assumption
 	matrices    []*matrix
-	monitors    []*monitorValue
-	temporal    []*temporalValue
+	properties  oracle.Properties
 	references  []*reference
 	// later are checks and fillings that need all declarations.
 	later []func()
@@ -175,33 +173,24 @@ func (ld *loader) suite() *spec.Suite {
 		suite.Services = append(suite.Services, s.decl)
 	}
 	for _, s := range d.scenarios {
-		s.decl.Monitors, s.decl.Temporal = s.hooks.settle()
+		s.decl.Monitors, s.decl.Temporal = s.hooks.Settle()
 		s.decl.MayInject = program.Reach(append([]starlark.Callable{s.fn}, s.expects...)...)
 		suite.Scenarios = append(suite.Scenarios, s.decl)
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.together)) {
 		a := d.together[name]
-		a.decl.Monitors, a.decl.Temporal = a.hooks.settle()
+		a.decl.Monitors, a.decl.Temporal = a.hooks.Settle()
 		suite.Assumptions = append(suite.Assumptions, a.decl)
 	}
 	for _, a := range d.assumptions {
-		a.decl.Monitors, a.decl.Temporal = a.hooks.settle()
+		a.decl.Monitors, a.decl.Temporal = a.hooks.Settle()
 		suite.Assumptions = append(suite.Assumptions, a.decl)
 	}
 	for _, m := range d.matrices {
-		m.decl.Monitors, m.decl.Temporal = m.hooks.settle()
+		m.decl.Monitors, m.decl.Temporal = m.hooks.Settle()
 		suite.Matrices = append(suite.Matrices, m.decl)
 	}
-	for _, m := range d.monitors {
-		if !m.used {
-			suite.Monitors = append(suite.Monitors, m.decl)
-		}
-	}
-	for _, t := range d.temporal {
-		if !t.used {
-			suite.Temporal = append(suite.Temporal, t.decl)
-		}
-	}
+	suite.Monitors, suite.Temporal = d.properties.Everywhere()
 	return suite
 }
 
@@ -213,31 +202,6 @@ func (ld *loader) complete() bool {
 		}
 	}
 	return true
-}
-
-// use marks the properties as scoped, so that they do not hold everywhere.
-func (h hooks) use() hooks {
-	for _, m := range h.monitors {
-		m.used = true
-	}
-	for _, t := range h.temporal {
-		t.used = true
-	}
-	return h
-}
-
-func (h hooks) settle() (monitors []*property.Monitor, temporal []*property.Temporal) {
-	for _, m := range h.monitors {
-		if !slices.Contains(monitors, m.decl) {
-			monitors = append(monitors, m.decl)
-		}
-	}
-	for _, t := range h.temporal {
-		if !slices.Contains(temporal, t.decl) {
-			temporal = append(temporal, t.decl)
-		}
-	}
-	return monitors, temporal
 }
 
 // fillService puts addresses in the place of their placeholders.
@@ -352,13 +316,4 @@ func (ld *loader) absolute(p string) string {
 		return filepath.Clean(p)
 	}
 	return filepath.Join(ld.root, p)
-}
-
-// firstUse reports a name that is declared twice, and returns false.
-func (c *call) firstUse(what, name, before string) bool {
-	if before == "" {
-		return true
-	}
-	c.Errorf(c.Site.At(c.Site.ValueExpr("name", 0)), "", "%s is declared twice; the first is at %s", fmt.Sprintf("%s %q", what, name), before)
-	return false
 }

@@ -7,14 +7,13 @@ import (
 	"go.starlark.net/starlarkstruct"
 
 	"github.com/squallhq/squall/internal/starbind/bind"
+	"github.com/squallhq/squall/internal/starbind/oracle"
 )
 
 // table is all builtins, and the names that a spec finds predeclared.
 type table struct {
 	entries     []*entry
 	predeclared starlark.StringDict
-	// methods are those of events and traces, as "event.name" and "trace.name".
-	methods map[string]*entry
 }
 
 // namespaces says what a dotted builtin's first part is for.
@@ -26,13 +25,10 @@ func namespaces() map[string]string {
 }
 
 func newTable(ld *loader) *table {
-	t := &table{predeclared: starlark.StringDict{}, methods: map[string]*entry{}}
-	for _, e := range slices.Concat(traceMethods(), eventMethods()) {
-		t.methods[e.Name] = &e
-	}
+	t := &table{predeclared: starlark.StringDict{}}
 	for _, e := range slices.Concat(
-		topologyEntries(ld), healthEntries(), opEntries(), observerEntries(), faultEntries(ld), linkEntries(ld), messageEntries(ld), scenarioEntries(), testEntries(), choiceEntries(), expectationEntries(),
-		propertyEntries(), bodyEntries(), plainEntries(), loadingEntries(),
+		topologyEntries(ld), healthEntries(), opEntries(), observerEntries(), faultEntries(ld), linkEntries(ld), messageEntries(ld), scenarioEntries(), testEntries(), choiceEntries(), oracle.Expectations(),
+		oracle.Declarations(), bodyEntries(), plainEntries(), loadingEntries(),
 	) {
 		t.entries = append(t.entries, &e)
 	}

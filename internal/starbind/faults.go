@@ -13,6 +13,7 @@ import (
 
 	"github.com/squallhq/squall/fault"
 	"github.com/squallhq/squall/internal/starbind/bind"
+	"github.com/squallhq/squall/internal/starbind/oracle"
 	"github.com/squallhq/squall/internal/starbind/source"
 	"github.com/squallhq/squall/internal/starbind/static"
 	"github.com/squallhq/squall/protocol"
@@ -53,8 +54,8 @@ func faultEntries(ld *loader) []entry {
 				{Name: "source", Kind: aService(), Preset: "any", Doc: "with rules: the service that connects"},
 				{Name: "rules", Kind: bind.List(aLinkRule()), Doc: "effects on connections and requests: latency(), partition(), error() and the like"},
 				{Name: "faults", Kind: bind.List(anAssumption()), Doc: "other assumptions whose rules are part of this one"},
-				{Name: "monitors", Kind: bind.List(aMonitor()), Doc: "monitors that hold under this fault"},
-				{Name: "properties", Kind: bind.List(aTemporal()), Doc: "temporal properties that hold under this fault"},
+				{Name: "monitors", Kind: bind.List(oracle.MonitorKind()), Doc: "monitors that hold under this fault"},
+				{Name: "properties", Kind: bind.List(oracle.TemporalKind()), Doc: "temporal properties that hold under this fault"},
 				{Name: "description", Kind: bind.String(), Doc: "a sentence for the report"},
 			},
 			Rest: callKeywords(ld),
@@ -384,14 +385,14 @@ func declareAssumption(c *call) (starlark.Value, error) {
 	a := &assumption{
 		opaque: named("fault_assumption", fmt.Sprintf("fault_assumption(%q)", name)),
 		decl:   &spec.Assumption{Name: name, Doc: arg[string](c, "description"), Position: c.Site.Start().String()},
-		hooks:  c.hooks(), at: c.Site.Span(),
+		hooks:  oracle.HooksOf(c.Call), at: c.Site.Span(),
 	}
 	if name == "none" {
 		c.Errorf(c.Where("name"), "", `"none" is the name of the column without a fault`)
 	}
 	for _, other := range ld.decls.assumptions {
 		if other.decl.Name == name {
-			c.firstUse("fault_assumption", name, other.decl.Position)
+			c.FirstUse("fault_assumption", name, other.decl.Position)
 			return other, nil
 		}
 	}
@@ -407,8 +408,7 @@ func declareAssumption(c *call) (starlark.Value, error) {
 			r.ID, r.Assumption = ids.name(r.ID), name
 			a.decl.Rules = append(a.decl.Rules, r)
 		}
-		a.hooks.monitors = append(a.hooks.monitors, child.hooks.monitors...)
-		a.hooks.temporal = append(a.hooks.temporal, child.hooks.temporal...)
+		a.hooks.Add(child.hooks)
 	}
 	if len(a.decl.Rules) == 0 && !c.Bad {
 		c.Errorf(c.Site.Span(), "", "has no rule: name a call (write = deny(...)), rules or faults")

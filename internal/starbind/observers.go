@@ -179,7 +179,7 @@ func doTrace(c *call) (starlark.Value, error) {
 	}
 	stop, err := t.Trace(arg[string](c, "service"), observedCalls(c, argList[string](c, "syscalls")))
 	if err != nil {
-		return nil, c.worldly(err)
+		return nil, c.Worldly(err)
 	}
 	defer stop()
 	return starlark.Call(c.Thread, arg[starlark.Callable](c, "run"), nil, nil)

@@ -40,7 +40,7 @@ func processEntries() []entry {
 			Name: string(spec.Resume), Phases: bind.InBody, Doc: "lets a paused service go on.", Example: "resume(db)",
 			Params: []param{{Name: "service", Kind: aService(), Required: true, Doc: "the service"}},
 			Do: do(func(c *call) (starlark.Value, error) {
-				return starlark.None, c.worldly(c.env.world.Act(c.env.ctx, arg[string](c, "service"), spec.Resume))
+				return starlark.None, c.Worldly(c.env.world.Act(c.env.ctx, arg[string](c, "service"), spec.Resume))
 			}),
 		},
 		row(spec.Restart, "ends a service's processes, starts it again and waits until it is ready. Its files stay as it left them.", `bounce = fault_assumption("bounce", target = db, rules = [restart(after = "50ms")])`),
@@ -64,7 +64,7 @@ func (c *call) process(a spec.Action) (starlark.Value, error) {
 	if c.Bad {
 		return nil, nil
 	}
-	return starlark.None, c.worldly(c.env.world.Act(c.env.ctx, arg[string](c, "service"), a))
+	return starlark.None, c.Worldly(c.env.world.Act(c.env.ctx, arg[string](c, "service"), a))
 }
 
 // stepOrRule reports a call that is neither a step nor a rule.

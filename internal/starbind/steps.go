@@ -94,7 +94,7 @@ func takeStep(c *call, i *iface, m protocol.Method) (starlark.Value, error) {
 	}
 	r, err := c.env.world.Call(c.env.ctx, i.target(), op)
 	if err != nil {
-		return nil, c.worldly(fmt.Errorf("%s: %w", i.target(), err))
+		return nil, c.Worldly(fmt.Errorf("%s: %w", i.target(), err))
 	}
 	return value.NewResponse(r), nil
 }

@@ -185,7 +185,7 @@ func declareService(c *call) (starlark.Value, error) {
 		c.Errorf(c.Where("name"), "", "the name is taken by Squall itself")
 	}
 	if before := ld.decls.service(name); before != nil {
-		c.firstUse("service", name, before.decl.Position)
+		c.FirstUse("service", name, before.decl.Position)
 		return before, nil
 	}
 	c.interfaces(s)

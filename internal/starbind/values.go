@@ -10,6 +10,7 @@ import (
 
 	"github.com/squallhq/squall/fault"
 	"github.com/squallhq/squall/internal/starbind/bind"
+	"github.com/squallhq/squall/internal/starbind/oracle"
 	"github.com/squallhq/squall/internal/starbind/source"
 	"github.com/squallhq/squall/internal/starbind/static"
 	"github.com/squallhq/squall/spec"
@@ -282,7 +283,7 @@ type assumption struct {
 	opaque
 	decl *spec.Assumption
 	// hooks are the properties that it carries, settled when the load ends.
-	hooks hooks
+	hooks oracle.Hooks
 	at    source.Span
 }
 
@@ -295,14 +296,8 @@ type scenario struct {
 	expects []starlark.Callable
 	// setup runs before fn; it may be nil.
 	setup starlark.Callable
-	hooks hooks
+	hooks oracle.Hooks
 	at    source.Span
-}
-
-// hooks are the properties that something carries.
-type hooks struct {
-	monitors []*monitorValue
-	temporal []*temporalValue
 }
 
 // namespace is a module of builtins, such as match and observe.
