@@ -2,12 +2,15 @@ package starbind
 
 import (
 	"slices"
+	"time"
 
+	startime "go.starlark.net/lib/time"
 	"go.starlark.net/starlark"
 	"go.starlark.net/starlarkstruct"
 
 	"github.com/squallhq/squall/internal/starbind/bind"
 	"github.com/squallhq/squall/internal/starbind/oracle"
+	"github.com/squallhq/squall/internal/starbind/topology"
 )
 
 // table is all builtins, and the names that a spec finds predeclared.
@@ -27,7 +30,7 @@ func namespaces() map[string]string {
 func newTable(ld *loader) *table {
 	t := &table{predeclared: starlark.StringDict{}}
 	for _, e := range slices.Concat(
-		topologyEntries(ld), healthEntries(), opEntries(), observerEntries(), faultEntries(ld), linkEntries(ld), messageEntries(ld), scenarioEntries(), testEntries(), choiceEntries(), oracle.Expectations(),
+		topology.Entries(ld.protocols), faultEntries(ld), linkEntries(ld), messageEntries(ld), scenarioEntries(), testEntries(), choiceEntries(), oracle.Expectations(),
 		oracle.Declarations(), bodyEntries(), plainEntries(), loadingEntries(),
 	) {
 		t.entries = append(t.entries, &e)
@@ -79,7 +82,7 @@ func plainEntries() []entry {
 			Example: `budget = duration("200ms") * 3`,
 			Params:  []param{{Name: "value", Kind: bind.Duration(), Required: true, Doc: `such as "200ms", "1.5s" or "2m"`}},
 			Do: do(func(c *call) (starlark.Value, error) {
-				return durationValue(c, "value"), nil
+				return startime.Duration(arg[time.Duration](c, "value")), nil
 			}),
 		},
 	}
