@@ -116,6 +116,9 @@ func (s *service) describe(session intercept.Session, c intercept.Call, needs in
 			call.Descriptor, call.Path = kind, path
 		}
 	}
+	if needs.Peer && (call.Descriptor == fault.Socket || call.Descriptor == "") {
+		call.Peer = s.peer(session, c, f)
+	}
 	if f.Path >= 0 && needs.Path {
 		call.Path = s.path(session, c, f)
 		call.Other = otherPath(session, c)
