@@ -16,6 +16,7 @@ import (
 	"github.com/squallhq/squall/internal/link"
 	"github.com/squallhq/squall/internal/plan"
 	"github.com/squallhq/squall/internal/run/ready"
+	"github.com/squallhq/squall/internal/run/wire"
 	"github.com/squallhq/squall/internal/vtime"
 	"github.com/squallhq/squall/property"
 	"github.com/squallhq/squall/protocol"
@@ -29,11 +30,11 @@ const bodyTimeout = 30 * time.Second
 // leaf is all state of one run.
 type leaf struct {
 	plan     *plan.Leaf
-	job      Job
+	job      wire.Job
 	clock    vtime.Clock
 	log      *event.Log
-	out      *frames
-	alive    *pulse
+	out      *wire.Frames
+	alive    *wire.Pulse
 	system   *system
 	services map[string]*service
 	reach    plan.Reach
@@ -132,7 +133,7 @@ func (l *leaf) phase(name string, begun *time.Duration, before string) {
 	}
 	*begun = now
 	if name != "" {
-		l.out.phase(name)
+		l.out.Phase(name)
 	}
 }
 
@@ -149,7 +150,7 @@ type outcome struct {
 }
 
 // run carries the leaf out. Whatever happens, it returns a verdict.
-func (l *leaf) run(ctx context.Context) Done {
+func (l *leaf) run(ctx context.Context) wire.Done {
 	begin := l.clock.Now()
 	mark := begin
 	l.phase("start", &mark, "")
@@ -197,7 +198,7 @@ func (l *leaf) timeout() time.Duration {
 func (l *leaf) body(ctx context.Context) outcome {
 	timeout := l.timeout()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
-	l.alive.expect(timeout+patience, fmt.Sprintf("the scenario did not return within %s after its timeout of %s: its code does not look at its context", patience, timeout))
+	l.alive.Expect(timeout+wire.Patience, fmt.Sprintf("the scenario did not return within %s after its timeout of %s: its code does not look at its context", wire.Patience, timeout))
 	defer cancel()
 	w := &world{l: l}
 	l.log.Append(event.Driver, event.Body, map[string]any{"phase": "begin", "scenario": l.plan.Scenario.Name})

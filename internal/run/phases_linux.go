@@ -13,6 +13,7 @@ import (
 	"github.com/squallhq/squall/fault"
 	"github.com/squallhq/squall/internal/check"
 	"github.com/squallhq/squall/internal/run/ready"
+	"github.com/squallhq/squall/internal/run/wire"
 	"github.com/squallhq/squall/verdict"
 )
 
@@ -33,14 +34,14 @@ func during(rules []fault.Rule, phase string) []fault.Rule {
 // start starts the services, each once those that it depends on are ready. It returns why the leaf
 // cannot go on, or nil.
 func (l *leaf) start(ctx context.Context) *verdict.Reason {
-	limit := patience
+	limit := wire.Patience
 	for _, s := range l.services {
 		limit += ready.Limit(s.Service)
 		if s.Seed != nil {
 			limit += l.timeout()
 		}
 	}
-	l.alive.expect(limit, fmt.Sprintf("the services were neither ready nor given up within %s", limit))
+	l.alive.Expect(limit, fmt.Sprintf("the services were neither ready nor given up within %s", limit))
 	if l.job.Shared {
 		if why := l.taken(); why != nil {
 			return why
@@ -138,8 +139,8 @@ func (l *leaf) taken() *verdict.Reason {
 func (l *leaf) stop() {
 	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
 	defer cancel()
-	l.alive.expect(stopLimit+patience, fmt.Sprintf("the services were not at their end within %s", stopLimit+patience))
-	defer l.alive.expect(0, "")
+	l.alive.Expect(stopLimit+wire.Patience, fmt.Sprintf("the services were not at their end within %s", stopLimit+wire.Patience))
+	defer l.alive.Expect(0, "")
 	for _, c := range l.clients {
 		_ = c.Close()
 	}
@@ -184,7 +185,7 @@ func (l *leaf) layers() [][]*service {
 }
 
 // done judges the leaf.
-func (l *leaf) done(end outcome, duration time.Duration) Done {
+func (l *leaf) done(end outcome, duration time.Duration) wire.Done {
 	_ = l.violated()
 	reasons, warnings, records := l.judge.props.Finish(end.Ending)
 	for _, r := range records {
@@ -204,7 +205,7 @@ func (l *leaf) done(end outcome, duration time.Duration) Done {
 	shapes, controls := l.controls()
 	decisions := slices.Concat(l.system.inject.Decisions(), l.system.net.decisions(), l.system.messages.Decisions())
 	events := l.log.All()
-	return Done{
+	return wire.Done{
 		Decisions: decisions, Met: l.choices.met(), Waits: l.choices.waits(), Idle: !l.operations.Load(), Unmet: l.choices.unmet(),
 		Leaf: bundle.Leaf{
 			ID: l.plan.ID, Scenario: l.plan.Scenario.Name, Assumption: l.plan.AssumptionName(),
