@@ -179,6 +179,7 @@ func render(frame *template.Template, to string, pages []page, i int) error {
 
 // named shows the name of a file above its block: "```go notes.go" says it in a place that is not shown.
 func named(text []byte) []byte {
+	text = regexp.MustCompile("(?m)^```(\\w+) \\+(\\S+)$").ReplaceAll(text, []byte("<p class=\"file\">$2, below what is there</p>\n\n```$1"))
 	return regexp.MustCompile("(?m)^```(\\w+) (\\S+)$").ReplaceAll(text, []byte("<p class=\"file\">$2</p>\n\n```$1"))
 }
 
@@ -208,7 +209,7 @@ func links(body string) string {
 	return regexp.MustCompile(`(href|src)="([^":]*)"`).ReplaceAllStringFunc(body, func(attr string) string {
 		name, rest, _ := strings.Cut(attr, `="`)
 		target, anchor, anchored := strings.Cut(strings.TrimSuffix(rest, `"`), "#")
-		if out := strings.TrimPrefix(target, "../"); out != target && !strings.HasPrefix(out, "../") && path.Ext(out) != ".html" && outside(out) {
+		if out := strings.TrimLeft(target, "./"); strings.HasPrefix(target, "../") && path.Ext(out) != ".html" && outside(out) {
 			target = repository + out
 		}
 		if strings.HasSuffix(target, ".md") && !strings.HasPrefix(target, repository) {
