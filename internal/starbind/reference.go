@@ -7,6 +7,7 @@ import (
 	"github.com/squallhq/squall/event"
 	"github.com/squallhq/squall/fault"
 	"github.com/squallhq/squall/internal/starbind/bind"
+	"github.com/squallhq/squall/internal/starbind/stub"
 	"github.com/squallhq/squall/protocol"
 )
 
@@ -232,4 +233,17 @@ func writeTables(b *strings.Builder) {
 		names = append(names, e.Name)
 	}
 	b.WriteString(strings.Join(names, ", ") + "\n")
+}
+
+// Stubs returns the language as a Python stub file, for editors.
+func (l Loader) Stubs() string {
+	t := newTable(&loader{Loader: l, protocols: map[string]protocol.Info{}})
+	pointers := func(entries []entry) []*entry {
+		var out []*entry
+		for i := range entries {
+			out = append(out, &entries[i])
+		}
+		return out
+	}
+	return stub.File(stub.Language{Builtins: t.entries, Trace: pointers(traceMethods()), Event: pointers(eventMethods()), Protocols: l.Protocols})
 }
