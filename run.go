@@ -241,8 +241,8 @@ func secrets(s *spec.Suite) []string {
 	var out []string
 	for _, svc := range s.Services {
 		for name, value := range svc.Env {
-			if bundle.SecretName(name) && len(value) >= 4 {
-				out = append(out, value)
+			if bundle.SecretName(name) {
+				out = append(out, name+"="+value)
 			}
 		}
 	}

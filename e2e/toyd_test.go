@@ -80,6 +80,9 @@ type toy struct {
 func (d *toy) accept(l net.Listener, handle func(net.Conn)) {
 	for {
 		c, err := l.Accept()
+		if errors.Is(err, syscall.EMFILE) {
+			continue // there will be descriptors again
+		}
 		if err != nil {
 			return
 		}
@@ -103,7 +106,7 @@ func (d *toy) do(f []string) string {
 		"ping":   func([]string) (string, error) { return "pong", nil },
 		"print":  func(a []string) (string, error) { fmt.Println(strings.Join(a, " ")); return "", nil },
 		"rename": func(a []string) (string, error) { return "", os.Rename(a[0], a[1]) },
-		"sys":    rawCall, "move": move, "exhaust": d.exhaust,
+		"sys":    rawCall, "move": move, "tell": d.tell,
 		"write": write, "copy": copyRange, "sendfile": sendFile, "splice": splice, "read": read, "fsync": fsync, "uring": uring, "aio": aio,
 		"sleep": func(a []string) (string, error) {
 			ms, err := strconv.Atoi(a[0])
@@ -141,6 +144,9 @@ func (d *toy) do(f []string) string {
 			h, err := os.ReadFile("/etc/hosts")
 			return strings.Join(strings.Fields(string(h)), " "), err
 		},
+	}
+	if len(f) > 0 && f[0] == "each" {
+		return d.each(f[1:])
 	}
 	if len(f) == 0 || commands[f[0]] == nil {
 		return "err unknown"
@@ -275,10 +281,22 @@ func aio([]string) (string, error) {
 }
 
 // open NAME HOST:PORT makes a connection that later lines use.
+// each carries out commands with ";" between them, and answers as the last one does.
+func (d *toy) each(f []string) string {
+	for {
+		i := slices.Index(f, ";")
+		if i < 0 {
+			return d.do(f)
+		}
+		d.do(f[:i])
+		f = f[i+1:]
+	}
+}
+
 func (d *toy) open(a []string) (string, error) {
 	start := time.Now()
 	network := "tcp"
-	if strings.HasPrefix(a[1], "/") {
+	if strings.Contains(a[1], "/") {
 		network = "unix"
 	}
 	c, err := net.DialTimeout(network, a[1], 5*time.Second)

@@ -1,9 +1,8 @@
 package e2e
 
 import (
+	"bufio"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -263,23 +262,14 @@ func readTwice(fd int, b []byte) (int, error) {
 	return n + m, err
 }
 
-// exhaust accepts connections on a port and answers each with a line, as long as it can; it says how often accept failed.
-func (d *toy) exhaust(a []string) (string, error) {
-	l, err := net.Listen("tcp", ":"+a[0])
-	if err != nil {
+// tell NAME LINE sends a line on a connection and returns the answer.
+func (d *toy) tell(a []string) (string, error) {
+	d.mu.Lock()
+	c := d.conns[a[0]]
+	d.mu.Unlock()
+	if _, err := fmt.Fprintln(c, strings.Join(a[1:], " ")); err != nil {
 		return "", err
 	}
-	defer l.Close()
-	fails := 0
-	for {
-		c, err := l.Accept()
-		if err == nil {
-			_, err = io.WriteString(c, "served\n")
-			c.Close()
-			return fmt.Sprint(fails), err
-		}
-		if fails++; fails > 100 {
-			return "", err
-		}
-	}
+	text, err := bufio.NewReader(c).ReadString('\n')
+	return strings.TrimSpace(text), err
 }

@@ -40,7 +40,7 @@ type Field struct {
 func Schema() []Row {
 	return []Row{
 		{Lifecycle, "a service's process changed its state", []Field{
-			{"phase", "string", "started, ready, exited, stopped (by SIGKILL, after SIGTERM did not do), kill, pause, resume"},
+			{"phase", "string", "started, ready, seeding, seeded, exited, stopped (by SIGKILL, after SIGTERM did not do), kill, pause, resume"},
 			{"pid", "int", "process id inside the world"},
 			{"code", "int", "exit code, where it exited"},
 			{"signal", "string", "signal that ended it, where one did"},

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Rule is a match and an effect. Exactly one of Syscall, Link and Message is set.
+// Rule is a match and an effect. Exactly one of Syscall, Link, Message and Process is set.
 type Rule struct {
 	// ID is stable from run to run; draws and records are keyed by it: "disk_full/write".
 	ID string `json:"id"`
@@ -20,6 +20,7 @@ type Rule struct {
 	Syscall    *Syscall `json:"syscall,omitempty"`
 	Link       *Link    `json:"link,omitempty"`
 	Message    *Message `json:"message,omitempty"`
+	Process    *Process `json:"process,omitempty"`
 	When       When     `json:"when"`
 	// Optional rules may never fire without harm to a PASS.
 	Optional bool `json:"optional,omitempty"`
@@ -63,6 +64,8 @@ type Syscall struct {
 	Partial int64 `json:"partial,omitempty"`
 	// Hold has the call wait until the rule lets it go or is lifted.
 	Hold bool `json:"hold,omitempty"`
+	// Crash ends the service instead of making the call, or once Partial bytes are moved.
+	Crash bool `json:"crash,omitempty"`
 	// Link limits it to sockets that are connected so; nil means any.
 	Link *Pair `json:"link,omitempty"`
 }
@@ -183,6 +186,9 @@ func (r Rule) Target() string {
 	if r.Message != nil {
 		return r.Message.target()
 	}
+	if r.Process != nil {
+		return r.Process.Service
+	}
 	if r.Link == nil {
 		return ""
 	}
@@ -196,6 +202,9 @@ func (r Rule) Effect() string {
 	}
 	if r.Message != nil {
 		return r.Message.effect()
+	}
+	if r.Process != nil {
+		return r.Process.effect()
 	}
 	if r.Link == nil {
 		return "nothing"

@@ -9,6 +9,10 @@ func (s *Syscall) effect() string {
 		on = ", link=" + s.Link.String()
 	}
 	switch {
+	case s.Crash && s.Partial > 0:
+		return fmt.Sprintf("%s=crash(bytes=%d%s)", s.Family, s.Partial, on)
+	case s.Crash:
+		return fmt.Sprintf("%s=crash(%s)", s.Family, cut(on))
 	case s.Hold:
 		return fmt.Sprintf("%s=hold(%s)", s.Family, cut(on))
 	case s.Partial > 0:

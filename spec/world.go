@@ -3,6 +3,7 @@ package spec
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/squallhq/squall/fault"
@@ -81,6 +82,19 @@ const (
 	Resume  Action = "resume"
 	Restart Action = "restart"
 )
+
+// KillBy returns the action of sending a signal, by its name ("SIGTERM"), to a service's processes. A service may
+// outlive it.
+func KillBy(signal string) Action { return Action("kill " + signal) }
+
+// Signal returns the signal of a KillBy, and "" for other actions.
+func (a Action) Signal() string {
+	signal, ok := strings.CutPrefix(string(a), "kill ")
+	if !ok {
+		return ""
+	}
+	return signal
+}
 
 // Ended is the error by which a body ends on purpose, or because it cannot go on.
 type Ended struct {

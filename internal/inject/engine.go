@@ -186,6 +186,8 @@ func (r *rule) verb() Verb {
 	switch {
 	case r.errno != 0:
 		return Deny
+	case r.Syscall.Crash:
+		return Crash
 	case r.Syscall.Hold:
 		return Hold
 	case r.Syscall.Partial > 0:

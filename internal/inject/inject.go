@@ -49,6 +49,8 @@ const (
 	// Partial moves some of the call's bytes, Hold keeps it until it is let go.
 	Partial Verb = "partial"
 	Hold    Verb = "hold"
+	// Crash ends the service, once Bytes bytes of the call are moved where that is not 0.
+	Crash Verb = "crash"
 )
 
 // Decision is the answer for one call.

@@ -23,6 +23,7 @@ func insiders() map[string]insider {
 		"nothing":  func(*Inside, []string) (any, error) { return nil, nil },
 		"costs":    costs,
 		"files":    files,
+		"extras":   extras,
 		"caps":     caps,
 		"copy":     copyTrees,
 		"full":     fill,
@@ -94,6 +95,29 @@ func files(in *Inside, scripts []string) (any, error) {
 	if len(l.ReadOnly) > 0 {
 		return nil, fmt.Errorf("not overlaid: %v", l.ReadOnly)
 	}
+	return answers(in, scripts)
+}
+
+// extras is a world with volumes of a directory, its first argument, and places for sockets.
+func extras(in *Inside, args []string) (any, error) {
+	dir := args[0]
+	_, err := in.Setup(Config{
+		Volumes: []Volume{
+			{Source: dir + "/sub", Target: "/squall-test-v/deep/sub", ReadOnly: true},
+			{Source: dir, Target: "/squall-test-v"},
+			{Source: dir + "/one", Target: "/squall-test-file/one"},
+			{Source: dir, Target: dir + "/link/v"},
+		},
+		Sockets: []string{"/run/squall-test.sock", "/var/run/squall-test/a.sock", dir + "/old.sock"},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return answers(in, args[1:])
+}
+
+// answers runs scripts in the world, in order.
+func answers(in *Inside, scripts []string) (map[string]string, error) {
 	n, err := in.NewNetwork("a")
 	if err != nil {
 		return nil, err

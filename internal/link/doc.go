@@ -49,7 +49,7 @@
 // # When limits, and what counts as fired
 //
 // On streams the limits of fault.When decide once per connection, when it is opened or,
-// for a connection that stands already, when the rule is installed: how bytes are cut into
+// for a connection that stands already, when the rule is installed (refuse and timeout leave those out): how bytes are cut into
 // reads is not reproducible, the order of connections is. On datagrams they decide once per
 // datagram. Nth, After, Every and MaxFires count over all flows of the rule; a
 // Probability is drawn per flow (and direction and index, for datagrams), so that flows do not

@@ -120,10 +120,14 @@ func isSilent(k fault.LinkKind) bool {
 // install puts a rule into the chains, and silences the sockets that it concerns first: so what comes
 // later is in the sender's kernel, not in ours.
 func (s *stream) install(r *ruleState) error {
+	e := r.rule.Link.Effect
+	// What acts on the opening of connections only does not count those that stand.
+	if e.Kind == fault.Refuse || e.Kind == fault.TimeOut {
+		return nil
+	}
 	if s.ended.Load() || !r.row().Stream || !r.hitsFlow(s.flow) {
 		return nil
 	}
-	e := r.rule.Link.Effect
 	if isSilent(e.Kind) {
 		s.watch() // what was withheld before is not this rule's
 		for i := range s.quiet {

@@ -116,6 +116,9 @@ func (r Reach) Allows(rule fault.Rule) string {
 		}
 		return "the messages " + rule.Target() + " were not told apart when the services started"
 	}
+	if rule.Process != nil {
+		return ""
+	}
 	if rule.Link == nil {
 		return "the rule has no effect"
 	}

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -214,10 +215,7 @@ func Describe(e event.Event) (verb, what string) {
 		}
 		return f("phase"), what
 	case event.Choice:
-		if option := f("option"); option != "" {
-			return "choice", fmt.Sprintf("%s = %s", f("name"), option)
-		}
-		return "choice", fmt.Sprintf("%s = %d of %d", f("name"), e.Int("index"), e.Int("of"))
+		return "choice", f("name") + " = " + cmp.Or(f("option"), fmt.Sprintf("%d of %d", e.Int("index"), e.Int("of")))
 	case event.Property:
 		return f("result"), join(f("name"), f("message"))
 	case event.Unmet:

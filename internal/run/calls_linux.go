@@ -162,6 +162,8 @@ func (s *service) carryOut(session intercept.Session, c intercept.Call, call inj
 		s.deny(session, c, call, d, held)
 	case d.Verb == inject.Partial:
 		s.shorten(session, c, call, d)
+	case d.Verb == inject.Crash:
+		s.crash(session, c, call, d)
 	default:
 		// It was held as long as the rule says, whatever becomes of it now.
 		s.l.drain()
@@ -318,6 +320,10 @@ func (s *service) connect(session intercept.Session, c intercept.Call) {
 		return
 	}
 	family := binary.NativeEndian.Uint16(address)
+	if family == unix.AF_UNIX {
+		s.connectSocket(session, c, address)
+		return
+	}
 	if family != unix.AF_INET && family != unix.AF_INET6 && family != unix.AF_UNSPEC {
 		s.reply(session, c, intercept.Reply{})
 		return
@@ -327,6 +333,7 @@ func (s *service) connect(session intercept.Session, c intercept.Call) {
 		s.reply(session, c, intercept.Reply{})
 		return
 	}
+	s.l.drain() // what it printed or wrote before stands before the connection
 	result := s.l.system.net.dialer.Connect(dial.Request{
 		Client: s.Name, Socket: socket, Addr: address, Pid: c.Thread, FD: fd,
 		Alive: func() bool { return session.Alive(c.ID) },

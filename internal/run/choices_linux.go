@@ -195,6 +195,8 @@ func injection(verb string, rules []fault.Rule) order.Operation {
 			ends = []string{r.Link.Pair.A, r.Link.Pair.B}
 		case r.Message != nil:
 			ends = []string{r.Message.Pair.A, r.Message.Pair.B}
+		case r.Process != nil:
+			ends = []string{r.Process.Service}
 		}
 		for _, name := range ends {
 			op.Touches[name] = true

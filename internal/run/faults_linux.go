@@ -7,6 +7,7 @@ import (
 	"github.com/squallhq/squall/bundle"
 	"github.com/squallhq/squall/event"
 	"github.com/squallhq/squall/fault"
+	"github.com/squallhq/squall/internal/run/disturb"
 	"github.com/squallhq/squall/spec"
 )
 
@@ -21,6 +22,7 @@ type actor interface {
 type faults struct {
 	log                    *event.Log
 	syscall, link, message actor
+	process                *disturb.Processes
 
 	mu sync.Mutex
 	// all keeps each rule once, in the order of first installation; made counts the rules that a
@@ -51,6 +53,8 @@ func (f *faults) actor(r fault.Rule) actor {
 		return f.link
 	case r.Message != nil:
 		return f.message
+	case r.Process != nil:
+		return f.process
 	}
 	return f.syscall
 }
@@ -58,6 +62,19 @@ func (f *faults) actor(r fault.Rule) actor {
 // install puts rules in force. A rule whose ID is in force already gets "#2", "#3", ... appended, so
 // that ending one never touches another.
 func (f *faults) install(rules []fault.Rule) (spec.Active, error) {
+	a, err := f.put(rules)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range a.rules {
+		if r.Process != nil {
+			f.process.Begin(r.ID)
+		}
+	}
+	return a, nil
+}
+
+func (f *faults) put(rules []fault.Rule) (*active, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	a := &active{faults: f}

@@ -117,6 +117,7 @@ func (l *leaf) lead(ctx context.Context, in *launch.Inside, suite *spec.Suite) (
 	}
 	l.system.reaper = launch.NewReaper()
 	l.faults = newFaults(l.log, l.system.inject, l.system.net, l.system.messages)
+	l.faults.process = l.processes()
 	l.faults.spared = l.choices.spared
 	l.system.inject.Exhaust(l.choices.fires)
 	for _, s := range suite.Services {

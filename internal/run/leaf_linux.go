@@ -15,6 +15,7 @@ import (
 	"github.com/squallhq/squall/internal/launch"
 	"github.com/squallhq/squall/internal/link"
 	"github.com/squallhq/squall/internal/plan"
+	"github.com/squallhq/squall/internal/run/ready"
 	"github.com/squallhq/squall/internal/vtime"
 	"github.com/squallhq/squall/property"
 	"github.com/squallhq/squall/protocol"
@@ -118,7 +119,7 @@ func (l *leaf) client(t spec.Target) (protocol.Client, error) {
 		return nil, fmt.Errorf("run: no protocol %q", t.Protocol)
 	}
 	t.Env = s.Env
-	c := p.Client(s.dialer(t, p.Info().Datagram), t)
+	c := p.Client(ready.Dialer(s.network, t, p.Info().Datagram), t)
 	l.clients[t.String()] = c
 	return c, nil
 }

@@ -201,6 +201,8 @@ func (c *conversed) tell(e message.Event) {
 	}
 	fields["op"] = op
 	log := c.m.l.log
+	// What its sender printed or wrote before stands before it.
+	c.m.l.drain()
 	seq := log.Append(f.Client, event.Message, fields, c.causes(e)...).Seq
 	switch {
 	case e.Op == message.Request && !e.Request.Silent:

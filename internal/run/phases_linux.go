@@ -12,6 +12,7 @@ import (
 	"github.com/squallhq/squall/event"
 	"github.com/squallhq/squall/fault"
 	"github.com/squallhq/squall/internal/check"
+	"github.com/squallhq/squall/internal/run/ready"
 	"github.com/squallhq/squall/verdict"
 )
 
@@ -34,7 +35,7 @@ func during(rules []fault.Rule, phase string) []fault.Rule {
 func (l *leaf) start(ctx context.Context) *verdict.Reason {
 	limit := patience
 	for _, s := range l.services {
-		limit += s.readyLimit()
+		limit += ready.Limit(s.Service)
 		if s.Seed != nil {
 			limit += l.timeout()
 		}
@@ -53,9 +54,9 @@ func (l *leaf) start(ctx context.Context) *verdict.Reason {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	ready := map[string]chan struct{}{}
+	up := map[string]chan struct{}{}
 	for _, s := range l.system.suite.Services {
-		ready[s.Name] = make(chan struct{})
+		up[s.Name] = make(chan struct{})
 	}
 	turns := l.turns()
 	var wg sync.WaitGroup
@@ -66,14 +67,14 @@ func (l *leaf) start(ctx context.Context) *verdict.Reason {
 		wg.Go(func() {
 			for _, d := range s.DependsOn {
 				select {
-				case <-ready[d]:
+				case <-up[d]:
 				case <-ctx.Done():
 					return
 				}
 			}
 			why := s.begin(ctx, turns)
 			if why == nil {
-				close(ready[s.Name])
+				close(up[s.Name])
 				return
 			}
 			mu.Lock()
@@ -144,6 +145,7 @@ func (l *leaf) stop() {
 	}
 	l.system.net.heal()
 	l.faults.heal()
+	l.faults.process.Close()
 	for _, layer := range l.layers() {
 		var wg sync.WaitGroup
 		for _, s := range layer {
@@ -229,6 +231,9 @@ func (l *leaf) why(r bundle.RuleRecord) string {
 	if rule.Message != nil {
 		return l.whyNoMessage(rule)
 	}
+	if rule.Process != nil {
+		return l.faults.process.Why(rule.ID)
+	}
 	n := 0
 	for _, e := range l.log.All() {
 		if e.Kind == event.Link && e.String("op") == "connect" &&
@@ -278,6 +283,10 @@ func selects(r fault.Rule) string {
 	}
 	add(len(on) > 0, "on %s", strings.Join(on, " or "))
 	add(r.Syscall.Path != "", "path %s", r.Syscall.Path)
+	add(r.Syscall.Partial > 0, "more than %d bytes", r.Syscall.Partial)
+	if r.Syscall.Link != nil {
+		parts = append(parts, "on "+r.Syscall.Link.String())
+	}
 	parts = append(parts, limitsOf(r.When)...)
 	if len(parts) == 0 {
 		return ""

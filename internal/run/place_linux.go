@@ -2,7 +2,6 @@ package run
 
 import (
 	"strconv"
-	"strings"
 
 	"github.com/squallhq/squall/internal/launch"
 	"github.com/squallhq/squall/internal/link/dial"
@@ -29,7 +28,7 @@ func (l *leaf) files(names []string) launch.Config {
 func (s *system) addresses(shared bool) map[string]string {
 	out := map[string]string{}
 	for i, decl := range s.suite.Services {
-		host := strings.ToLower(decl.Name)
+		host := decl.Name
 		if shared {
 			host = dial.ServiceAddr(i + 1).String()
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"os"
 	"slices"
 	"strconv"
@@ -19,7 +18,7 @@ import (
 	"github.com/squallhq/squall/internal/intercept"
 	"github.com/squallhq/squall/internal/launch"
 	"github.com/squallhq/squall/internal/run/logfile"
-	"github.com/squallhq/squall/protocol"
+	"github.com/squallhq/squall/internal/run/ready"
 	"github.com/squallhq/squall/spec"
 	"github.com/squallhq/squall/verdict"
 )
@@ -186,6 +185,7 @@ func (s *service) reap(p *process, exit <-chan launch.Exit) {
 	if p.exit.Signal != "" {
 		fields["signal"] = p.exit.Signal
 	}
+	s.drain() // its last words stand before its end
 	s.l.log.Append(s.Name, event.Lifecycle, fields)
 	if !p.expected.Load() {
 		s.l.note(s.Name, verdict.ServiceEnded, fmt.Sprintf("%s ended with %s", s.Name, exitText(p.exit)))
@@ -214,19 +214,12 @@ func (s *service) begin(ctx context.Context, turns turns) *verdict.Reason {
 // ready waits until the service answers.
 func (s *service) ready(ctx context.Context) error {
 	p := s.current()
-	if err := await(ctx, s.l.clock, s.probe(), s.readyLimit(), p.exited); err != nil {
+	asked := ready.Service{Service: s.Service, Network: s.network, Find: s.l.system.find}
+	if err := ready.Await(ctx, s.l.clock, asked, p.exited); err != nil {
 		return err
 	}
 	s.l.log.Append(s.Name, event.Lifecycle, map[string]any{"phase": "ready"})
 	return nil
-}
-
-// readyLimit is how long the service may take to be ready.
-func (s *service) readyLimit() time.Duration {
-	if s.Health != nil && s.Health.Timeout > 0 {
-		return s.Health.Timeout
-	}
-	return readyTimeout
 }
 
 // notReady turns the error of launch or ready into a reason.
@@ -239,7 +232,7 @@ func (s *service) notReady(err error) *verdict.Reason {
 	switch {
 	case p == nil:
 		r.Code, r.Position = verdict.ServiceNotStarted, s.Position
-	case errors.Is(err, errEnded):
+	case errors.Is(err, ready.ErrEnded):
 		r.Code, r.Position = verdict.ServiceCrashed, s.Position
 		r.Detail = fmt.Sprintf("%s ended with %s before it was ready", s.Name, exitText(p.exit))
 	case errors.Is(err, context.Canceled):
@@ -338,6 +331,9 @@ func (s *service) act(ctx context.Context, a spec.Action) error {
 	if a == spec.Restart {
 		return s.restart(ctx)
 	}
+	if a.Signal() != "" {
+		return s.signal(p, a)
+	}
 	sig, ok := signals[a]
 	if !ok {
 		return fmt.Errorf("run: %s: unknown action %q", s.Name, a)
@@ -354,6 +350,9 @@ func (s *service) act(ctx context.Context, a spec.Action) error {
 	}
 	if err := s.l.system.reaper.KillGroup(p.session.Pid(), sig); err != nil && !errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("run: %s %s: %w", a, s.Name, err)
+	}
+	if a == spec.Pause {
+		s.standStill(ctx, p)
 	}
 	s.l.log.Append(s.Name, event.Lifecycle, map[string]any{"phase": string(a)})
 	if a == spec.Kill {
@@ -374,35 +373,4 @@ func (s *service) restart(ctx context.Context) error {
 		return err
 	}
 	return errors.New(s.notReady(err).Detail)
-}
-
-// dialer connects the scenario's clients to an interface of the service, inside its own network.
-func (s *service) dialer(t spec.Target, datagram bool) protocol.Dialer {
-	if t.Path != "" {
-		return func(ctx context.Context) (net.Conn, error) { return dialSocket(ctx, t.Path) }
-	}
-	kind := "tcp"
-	if datagram {
-		kind = "udp"
-	}
-	return func(ctx context.Context) (net.Conn, error) {
-		return dialLocal(ctx, s.network, kind, strconv.Itoa(t.Port))
-	}
-}
-
-// dialSocket connects to a Unix socket, which is among the files that the whole world shares.
-func dialSocket(ctx context.Context, path string) (net.Conn, error) {
-	return new(net.Dialer).DialContext(ctx, "unix", path)
-}
-
-// dialLocal tries 127.0.0.1 and then ::1, as a program that asks for localhost does.
-func dialLocal(ctx context.Context, n dialing, kind, port string) (net.Conn, error) {
-	conn, err := n.Dial(ctx, kind, net.JoinHostPort("127.0.0.1", port))
-	if err == nil || !errors.Is(err, unix.ECONNREFUSED) {
-		return conn, err
-	}
-	if conn, err6 := n.Dial(ctx, kind, net.JoinHostPort("::1", port)); err6 == nil {
-		return conn, nil
-	}
-	return nil, err
 }

@@ -72,20 +72,7 @@ func bodyEntries() []entry {
 
 // controlEntries steer the body and the services.
 func controlEntries() []entry {
-	act := func(a spec.Action, doc string) entry {
-		return entry{
-			Name: string(a), Phases: bind.InBody, Doc: doc, Example: string(a) + "(db)",
-			Params: []param{{Name: "service", Kind: aService(), Required: true, Doc: "the service"}},
-			Do: do(func(c *call) (starlark.Value, error) {
-				return starlark.None, c.worldly(c.env.world.Act(c.env.ctx, arg[string](c, "service"), a))
-			}),
-		}
-	}
-	return []entry{
-		act(spec.Kill, "ends a service's processes with SIGKILL."),
-		act(spec.Pause, "stops a service's processes until resume; peers see silence."),
-		act(spec.Resume, "lets a paused service go on."),
-		act(spec.Restart, "ends a service's processes, starts it again and waits until it is ready."),
+	return append(processEntries(), []entry{
 		{
 			Name: "sleep", Phases: bind.InBody, Doc: "waits.", Example: `sleep("10ms")`,
 			Params: []param{{Name: "duration", Kind: bind.Duration(), Required: true, Doc: "how long"}},
@@ -93,7 +80,7 @@ func controlEntries() []entry {
 				return starlark.None, c.worldly(c.env.world.Sleep(c.env.ctx, arg[time.Duration](c, "duration")))
 			}),
 		},
-	}
+	}...)
 }
 
 // finish ends the leaf through the world.

@@ -1,6 +1,7 @@
 package starbind
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -8,6 +9,8 @@ import (
 
 	"github.com/squallhq/squall/fault"
 	"github.com/squallhq/squall/internal/starbind/bind"
+	"github.com/squallhq/squall/internal/starbind/source"
+	"github.com/squallhq/squall/spec"
 )
 
 // maxPartial bounds how many bytes a call is cut to.
@@ -43,6 +46,20 @@ func holdEntry(ld *loader) entry {
 	}
 }
 
+// crashEntry is the builtin for a crash at a call.
+func crashEntry() entry {
+	return entry{
+		Name: "crash", Phases: bind.AtLoad | bind.InBody, Pure: true,
+		Doc: "ends the service's processes with SIGKILL when they make a call, which is not made; with bytes, so much of it is. What the files are like then is what a crash at this point leaves. " +
+			"It stands behind the keyword that says which calls.",
+		Example: `torn = fault_assumption("torn", target = db, write = crash(bytes = 512, nth = 3, path = "/data/**"))`,
+		Params: append([]param{
+			{Name: "bytes", Kind: bind.Int(1, maxPartial), Preset: "nothing", Doc: "how many bytes of the call are moved before; a call that would move no more is no match"},
+		}, syscallParams()...),
+		Do: do(func(c *call) (starlark.Value, error) { return effectOf(c), nil }),
+	}
+}
+
 // releaseEntry is the builtin that lets go what is held.
 func releaseEntry() entry {
 	return entry{
@@ -58,6 +75,40 @@ func releaseEntry() entry {
 			return starlark.MakeInt(n), nil
 		}),
 	}
+}
+
+// faultAllEntry is the builtin for the same faults on several services.
+func faultAllEntry(ld *loader) entry {
+	return entry{
+		Name: "fault_all", Phases: bind.InBody, Reach: bind.InjectsEverywhere,
+		Doc: "puts the same rules on calls in force on several services while a function runs, and lifts them even when it fails. It returns the function's result. " +
+			"Each service counts for itself, and each has its own rule.",
+		Example: `r = fault_all([api, db], write = deny("ENOSPC"), run = lambda: api.post(path = "/orders"))`,
+		Params: []param{
+			{Name: "services", Kind: bind.List(aService()), Required: true, Doc: "the services"},
+			{Name: "run", Kind: bind.Function(0), Required: true, Doc: "what to do meanwhile"},
+		},
+		Rest: callKeywords(ld),
+		Do: do(func(c *call) (starlark.Value, error) {
+			services := argList[string](c, "services")
+			if !c.Bad && len(services) == 0 {
+				c.Errorf(c.Where("services"), "", "names no service")
+			}
+			if !c.Bad && len(c.Rest) == 0 {
+				c.Errorf(c.Site.Span(), "", "has no rule: name a call (write = deny(...))")
+			}
+			return c.during(c.rulesOfAll(c.bodyNames()))
+		}),
+	}
+}
+
+// rulesOfAll makes the rules of a fault_all call.
+func (c *call) rulesOfAll(ids *namer) []fault.Rule {
+	var rules []fault.Rule
+	for _, s := range argList[string](c, "services") {
+		rules = append(rules, c.syscallRules(&namer{ids.owner + "/" + s, ids.seen}, s, "")...)
+	}
+	return rules
 }
 
 func aStarted() kind {
@@ -80,4 +131,87 @@ func (c *call) canBePartial(kw bind.Keyword, s *fault.Syscall) bool {
 		c.Errorf(kw.At, "", "%s moves no bytes that partial() could cut short; it acts on %s", kw.Name, strings.Join(fault.Partials(), ", "))
 	}
 	return len(can) > 0
+}
+
+// callSet is what a keyword stands for.
+type callSet struct {
+	fault.Family
+	// glob is the path of an op; "" for any.
+	glob string
+}
+
+// callsNamed finds what a keyword stands for on a service: one of its ops, a family, or a call.
+func (c *call) callsNamed(kw bind.Keyword, service string) (callSet, bool) {
+	ld := c.env.loader
+	own := ld.decls.opsOf(service)
+	if o, ok := own[kw.Name]; ok {
+		return opCalls(o), true
+	}
+	if f, ok := fault.FamilyOf(kw.Name); ok {
+		return callSet{f, ""}, true
+	}
+	if c.Bad || service == "" {
+		return callSet{}, false // reported already
+	}
+	if ld.decls.service(service) == nil {
+		// A service that is not declared, which is reported, or declared later.
+		c.Errorf(kw.At, "", "%s= is an op of a service; declare %s before", kw.Name, service)
+		return callSet{}, false
+	}
+	known := callNames()
+	for name := range own {
+		known = append(known, name)
+	}
+	c.Errorf(kw.At, source.Nearest(kw.Name, known), "%s has no op %q", service, kw.Name)
+	return callSet{}, false
+}
+
+// opCalls are the calls of an op, as one family.
+func opCalls(o spec.Op) callSet {
+	set := callSet{fault.Family{Descriptor: -1, Path: -1, PathAt: -1}, o.Path}
+	every := false
+	for _, name := range o.Calls {
+		f, _ := fault.FamilyOf(name)
+		set.Calls = append(set.Calls, f.Calls...)
+		set.On = append(set.On, f.On...)
+		set.Descriptor, set.Path = max(set.Descriptor, f.Descriptor), max(set.Path, f.Path)
+		// A call without a file or descriptor is of no kind, so that the kinds must not be looked at.
+		every = every || f.Descriptor < 0 && f.Path < 0 || f.Descriptor >= 0 && f.On == nil
+	}
+	slices.Sort(set.Calls)
+	slices.Sort(set.On)
+	set.Calls, set.On = slices.Compact(set.Calls), slices.Compact(set.On)
+	if every {
+		set.On = nil
+	}
+	return set
+}
+
+// opsOf returns a service's ops.
+func (d *declarations) opsOf(service string) map[string]spec.Op {
+	if s := d.service(service); s != nil {
+		return s.decl.Ops
+	}
+	return nil
+}
+
+// opNames returns the names of all ops.
+func (d *declarations) opNames() []string {
+	var names []string
+	for _, s := range d.services {
+		names = slices.AppendSeq(names, maps.Keys(s.decl.Ops))
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// opCallsNamed returns the calls of ops of a name: those of one service, or of all where it is "".
+func (d *declarations) opCallsNamed(service, name string) []string {
+	var calls []string
+	for _, s := range d.services {
+		if o, ok := s.decl.Ops[name]; ok && (service == "" || service == s.decl.Name) {
+			calls = append(calls, opCalls(o).Calls...)
+		}
+	}
+	return calls
 }

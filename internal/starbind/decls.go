@@ -128,7 +128,7 @@ func (ld *loader) finish() *spec.Suite {
 
 // program is all code, for what is found out without running it.
 func (ld *loader) program() *static.Program {
-	p := &static.Program{Index: ld.index, Predeclared: ld.table.predeclared}
+	p := &static.Program{Index: ld.index, Predeclared: ld.table.predeclared, Op: ld.decls.opCallsNamed}
 	p.Reference = func(name string) starlark.Value {
 		if s := ld.decls.service(name); s != nil {
 			return s

@@ -42,6 +42,7 @@ func faultEntries(ld *loader) []entry {
 		},
 		partialEntry(),
 		holdEntry(ld),
+		crashEntry(),
 		{
 			Name: "fault_assumption", Phases: bind.AtLoad,
 			Doc:     "names a fault, with the properties that must hold under it. It is in force while a scenario's body and its expectation run.",
@@ -56,7 +57,7 @@ func faultEntries(ld *loader) []entry {
 				{Name: "properties", Kind: bind.List(aTemporal()), Doc: "temporal properties that hold under this fault"},
 				{Name: "description", Kind: bind.String(), Doc: "a sentence for the report"},
 			},
-			Rest: callKeywords(),
+			Rest: callKeywords(ld),
 			Do:   do(declareAssumption),
 		},
 		{
@@ -69,7 +70,7 @@ func faultEntries(ld *loader) []entry {
 				{Name: "run", Kind: bind.Function(0), Required: true, Doc: "what to do meanwhile"},
 				{Name: "source", Kind: aService(), Preset: "any", Doc: "for effects on connections: the service that connects"},
 			},
-			Rest: callKeywords(),
+			Rest: callKeywords(ld),
 			Do:   do(doFault),
 		},
 		{
@@ -81,7 +82,7 @@ func faultEntries(ld *loader) []entry {
 				{Name: "rules", Kind: aLinkRule(), Variadic: true, Doc: "as for fault"},
 				{Name: "source", Kind: aService(), Preset: "any", Doc: "as for fault"},
 			},
-			Rest: callKeywords(),
+			Rest: callKeywords(ld),
 			Do:   do(doFaultStart),
 		},
 		{
@@ -92,6 +93,7 @@ func faultEntries(ld *loader) []entry {
 			Do:      do(doFaultStop),
 		},
 		releaseEntry(),
+		faultAllEntry(ld),
 	}
 }
 
@@ -124,11 +126,11 @@ func delayParams() []param {
 	return params
 }
 
-// callKeywords are the keywords that name system calls.
-func callKeywords() *rest {
+// callKeywords are the keywords that name system calls: families, single calls, and what services call ops.
+func callKeywords(ld *loader) *rest {
 	return &rest{
-		Label: "<call>", Check: true, Known: callNames, Kind: anEffect(),
-		Doc: "what happens to a family of system calls, or to one call: deny(), delay(), partial() or hold()",
+		Label: "<call>", Check: true, Known: func() []string { return slices.Concat(callNames(), ld.decls.opNames()) }, Kind: anEffect(),
+		Doc: "what happens to one of the service's ops, to a family of system calls, or to one call: deny(), delay(), partial(), hold() or crash()",
 	}
 }
 
@@ -194,7 +196,7 @@ func checkGlob(s string) error {
 }
 
 func anEffect() kind {
-	return bind.Scalar("deny(), delay(), partial() or hold()", func(v starlark.Value) (any, bool) {
+	return bind.Scalar("deny(), delay(), partial(), hold() or crash()", func(v starlark.Value) (any, bool) {
 		e, ok := v.(*syscallEffect)
 		return e, ok
 	})
@@ -246,15 +248,13 @@ func effectOf(c *call) *syscallEffect {
 		}
 	}
 	e.onSet = c.Has("on")
-	if c.Has("nth") && (c.Has("after") || c.Has("every")) {
-		c.Errorf(c.Site.KeywordSpan("nth"), "", "nth can't be used together with after or every")
-	}
 	if c.exhaustive(); arg[string](c, "mode") == "exhaustive" {
 		e.when.Exhaustive = true
 	}
 	if c.Entry.Acts != 0 { // delay and hold
 		e.message = &messageEffect{verb: protocol.Verb(c.Entry.Name), delay: e.rule.Delay, match: c.matches("path"), refused: refusedByMessages(c)}
 	}
+	e.rule.Crash = c.Entry.Name == "crash"
 	e.rule.Hold, e.rule.Partial = c.Entry.Name == "hold", int64(arg[int](c, "bytes"))
 	if c.Entry.Name == "delay" && e.rule.Delay == 0 && c.Has("duration") {
 		c.Errorf(c.Where("duration"), "", "a delay of nothing has no effect")
@@ -296,6 +296,9 @@ func (c *call) options() ruleOptions {
 	if p := arg[float64](c, "probability"); p < 1 {
 		o.when.Probability = p
 	}
+	if c.Has("nth") && (c.Has("after") || c.Has("every")) {
+		c.Errorf(c.Site.KeywordSpan("nth"), "", "nth can't be used together with after or every")
+	}
 	return o
 }
 
@@ -319,23 +322,9 @@ func (c *call) syscallRules(ids *namer, service, assumption string) []fault.Rule
 	var rules []fault.Rule
 	for _, kw := range c.Rest {
 		e := kw.Value.(*syscallEffect)
-		family, _ := fault.FamilyOf(kw.Name)
-		s := e.rule
-		s.Service, s.Family, s.Calls = service, kw.Name, family.Calls
-		if s.Partial > 0 && !c.canBePartial(kw, &s) {
+		s, ok := c.syscallOf(kw, service)
+		if !ok {
 			continue
-		}
-		if !e.onSet {
-			s.On = family.On
-		}
-		if e.message != nil {
-			c.ofCalls(e, s.Path)
-		}
-		if s.Path != "" && family.Path < 0 && (family.Descriptor < 0 || len(s.On) > 0 && !slices.Contains(s.On, fault.File)) {
-			c.Errorf(kw.At, "", "path= does not apply to %s, which has no file", kw.Name)
-		}
-		if e.onSet && family.Descriptor < 0 && len(s.On) > 0 {
-			c.Errorf(kw.At, "", "on= does not apply to %s, which has no descriptor", kw.Name)
 		}
 		rules = append(rules, fault.Rule{
 			ID: ids.name(orElse(e.label, kw.Name)), Assumption: assumption, Syscall: &s, When: e.when,
@@ -343,6 +332,43 @@ func (c *call) syscallRules(ids *namer, service, assumption string) []fault.Rule
 		})
 	}
 	return rules
+}
+
+// syscallOf is what a keyword's rule does to which calls of a service.
+func (c *call) syscallOf(kw bind.Keyword, service string) (fault.Syscall, bool) {
+	e := kw.Value.(*syscallEffect)
+	family, ok := c.callsNamed(kw, service)
+	if !ok {
+		return fault.Syscall{}, false
+	}
+	s := e.rule
+	s.Service, s.Family, s.Calls = service, kw.Name, family.Calls
+	if s.Partial > 0 && !c.canBePartial(kw, &s) {
+		return s, false
+	}
+	if !e.onSet {
+		s.On = family.On
+	}
+	if family.glob != "" && s.Path == "" {
+		s.Path = family.glob
+	} else if family.glob != "" {
+		c.Errorf(kw.At, "", "%s has a path already: %s", kw.Name, family.glob)
+	}
+	if e.message != nil {
+		c.ofCalls(e, s.Path)
+	}
+	c.checkKinds(kw, family, s)
+	return s, true
+}
+
+// checkKinds reports a rule that looks at what its calls do not have.
+func (c *call) checkKinds(kw bind.Keyword, family callSet, s fault.Syscall) {
+	if s.Path != "" && family.Path < 0 && (family.Descriptor < 0 || len(s.On) > 0 && !slices.Contains(s.On, fault.File)) {
+		c.Errorf(kw.At, "", "path= does not apply to %s, which has no file", kw.Name)
+	}
+	if kw.Value.(*syscallEffect).onSet && family.Descriptor < 0 && len(s.On) > 0 {
+		c.Errorf(kw.At, "", "on= does not apply to %s, which has no descriptor", kw.Name)
+	}
 }
 
 func orElse(s, other string) string {

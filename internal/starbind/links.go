@@ -62,7 +62,7 @@ func linkEntries(ld *loader) []entry {
 			Doc:     "cuts two services off from each other, as with a pulled cable, on new and on established connections. It is a rule; with run it is in force while a function runs and returns the function's result.",
 			Example: `partition(n1, n2, direction = "a_to_b", run = lambda: sleep("2s"))`,
 			Params: append(append([]param{}, pair[0], pair[1], pairWays,
-				param{Name: "run", Kind: bind.Function(0), Doc: "in a scenario: what to do meanwhile"}), ruleParams()...),
+				param{Name: "run", Kind: bind.Function(0), Doc: "in a scenario: what to do meanwhile"}), append(limitParams("connection"), ruleParams()...)...),
 			Do: do(doPartition),
 		},
 		entry{
@@ -100,29 +100,46 @@ func duplicatesRequests(e *entry, ld *loader) {
 	e.Doc += " On an interface whose requests can be told apart, it sends requests to the server twice; the client gets the first answer."
 	e.Acts |= bind.OnMessages
 	e.Rest = matchKeywords(ld)
-	for _, p := range messageParams() {
-		if p.Name == "nth" || p.Name == "after" || p.Name == "every" || p.Name == "max_fires" {
-			e.Params = append(e.Params, p)
-		}
+	for i := range e.Params {
+		e.Params[i].Doc = strings.ReplaceAll(e.Params[i].Doc, "datagram", "datagram or request")
 	}
+}
+
+// limitParams are the limits of effects on connections. What an effect is on, each connection or each datagram, is counted.
+func limitParams(what string) []param {
+	var out []param
+	for _, p := range syscallParams() {
+		switch p.Name {
+		case "probability":
+			if what == "datagram" {
+				continue // it is part of these effects
+			}
+		case "nth", "after", "every", "max_fires":
+		default:
+			continue
+		}
+		p.Doc = strings.ReplaceAll(p.Doc, "call", what)
+		out = append(out, p)
+	}
+	return out
 }
 
 // linkEntry is a builtin for one kind of effect. Its doc comes from the table of kinds.
 func linkEntry(k fault.LinkKind, example string, params ...param) entry {
 	row, _ := fault.LinkKindOf(k)
-	sorts := "connections"
+	sorts, counted := "connections", "connection"
 	switch {
 	case row.Datagram && row.Stream:
-		sorts = "connections and datagrams"
+		sorts, counted = "connections and datagrams", "connection or datagram"
 	case row.Datagram:
-		sorts = "datagrams"
+		sorts, counted = "datagrams", "datagram"
 	}
 	return entry{
 		Name: string(k), Phases: bind.AtLoad | bind.InBody, Pure: true, Acts: bind.OnConnections,
 		Doc:     row.Doc + ". It is a rule for " + sorts + ".",
 		Example: example,
 		Params: append(append(params,
-			param{Name: "on", Kind: aLink(), Preset: "the target's", Doc: "the connections concerned: link()"}), ruleParams()...),
+			param{Name: "on", Kind: aLink(), Preset: "the target's", Doc: "the connections concerned: link()"}), append(limitParams(counted), ruleParams()...)...),
 		Do: do(func(c *call) (starlark.Value, error) { return linkEffect(c, k), nil }),
 	}
 }
@@ -177,7 +194,11 @@ func linkEffect(c *call, k fault.LinkKind) *linkRule {
 		r.message = &messageEffect{verb: protocol.Duplicate, match: c.matches(), refused: refusedByMessages(c)}
 		r.drawn = r.when
 	}
-	r.when.Probability = 0 // it is part of the effect
+	if row, _ := fault.LinkKindOf(k); !row.Stream {
+		r.when.Probability = 0 // it is part of the effect
+	} else {
+		r.effect.Probability = 0 // it chooses connections
+	}
 	if l := arg[*linkValue](c, "on"); l != nil {
 		r.pair = &l.pair
 	}
@@ -203,6 +224,12 @@ func partitionRule(c *call) *linkRule {
 func (c *call) linkRules(ids *namer, tgt target, assumption string, effects []*linkRule) []fault.Rule {
 	var rules []fault.Rule
 	for _, e := range effects {
+		if e.process != nil {
+			if r, ok := c.processRule(ids, e, tgt, assumption); ok {
+				rules = append(rules, r)
+			}
+			continue
+		}
 		pair := e.pair
 		if pair == nil {
 			if tgt.service == "" {

@@ -184,9 +184,6 @@ func (c *call) messageEffect(verb protocol.Verb) *linkRule {
 			m.given = append(m.given, bind.Keyword{Name: name, At: c.Site.KeywordSpan(name)})
 		}
 	}
-	if c.Has("nth") && (c.Has("after") || c.Has("every")) {
-		c.Errorf(c.Site.KeywordSpan("nth"), "", "nth can't be used together with after or every")
-	}
 	return &linkRule{opaque: named("rule", string(verb)+"(...)"), message: m, ruleOptions: c.options()}
 }
 
@@ -197,8 +194,12 @@ func (e *syscallEffect) onMessages() *linkRule {
 
 // name is what the spec calls the effect.
 func (r *linkRule) name() string {
-	if r.effect.Kind != "" {
+	switch {
+	case r.effect.Kind != "":
 		return string(r.effect.Kind)
+	case r.process != nil:
+		name, _, _ := strings.Cut(r.process.Action, " ")
+		return name
 	}
 	return string(r.message.verb)
 }

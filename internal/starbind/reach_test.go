@@ -13,7 +13,7 @@ import (
 
 const reachPrelude = `
 load("lib/faults.star", "fill_disk", "hurt_any", "slow_rule", "KW", "hurt_requests", lib_fault = "renamed")
-db = service("db", interface("pg", "postgres", 5432), binary = "prog")
+db = service("db", interface("pg", "postgres", 5432), binary = "prog", ops = {"commit": op(["fsync", "pwrite64"], path = "/data/*.wal")})
 api = service("api", interface("http", "http", 8080), binary = "prog")
 cache = service("cache", interface("kv", "tcp", 6379), interface("admin", "http", 80), binary = "prog")
 disk = fault_assumption("disk", target = db, fsync = deny("EIO"))
@@ -66,6 +66,14 @@ func TestReach(t *testing.T) {
 		{"one call", `fault(db, pwrite64 = deny("EIO"), run = nothing)`, `db: pwrite64`},
 		{"target by keyword", `fault(target = db, pwrite64 = deny("EIO"), run = nothing)`, `db: pwrite64`},
 		{"interface as target", `fault(db.pg, pwrite64 = deny("EIO"), run = nothing)`, `db: pwrite64`},
+		{"op", `fault(db, commit = deny("EIO"), run = nothing)`, `db: fdatasync fsync pwrite64 sync_file_range syncfs`},
+		{"op of a service that is not known", `fault(choose("s", [db, api]), run = nothing, commit = deny("EIO"))`, `*: fdatasync fsync pwrite64 sync_file_range syncfs`},
+		{"partial", `fault(db, pwrite64 = partial(3), run = nothing)`, `db: pwrite64`},
+		{"hold", `h = fault_start(db, close = hold())`, `db: close`},
+		{"all of a list", `fault_all([db, api], close = deny("EIO"), run = nothing)`, `api: close|db: close`},
+		{"all of a list in a name", "both = [db, cache]\n    fault_all(services = both, close = deny(\"EIO\"), run = nothing)", `*: close`},
+		{"all of an unknown list", `fault_all(choose("s", [[db], [api]]), close = deny("EIO"), run = nothing)`, `*: close`},
+		{"all and more in run", `fault_all([db], close = deny("EIO"), run = lambda: fault(api, mkdir = deny("EIO"), run = nothing))`, `api: mkdir mkdirat|db: close`},
 		{"start", `fault_start(db, pwrite64 = deny("EIO"))`, `db: pwrite64`},
 		{"reference", `fault(ref("db"), pwrite64 = deny("EIO"), run = nothing)`, `db: pwrite64`},
 		{"helper, parameter as target", `helper(db)`, `*: ` + unlink},

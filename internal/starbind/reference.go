@@ -18,7 +18,7 @@ type section struct{ title, text, last string }
 func sections() []section {
 	return []section{
 		{"The system", "What is declared here is started for each leaf, in a network of its own.", "decoder"},
-		{"Faults in system calls", "A keyword names a family of calls or one call; deny(), delay(), partial() or hold() says what happens to them.", "release"},
+		{"Faults in system calls", "A keyword names a family of calls or one call; deny(), delay(), partial(), hold() or crash() says what happens to them.", "fault_all"},
 		{"Faults on connections", "Effects go into rules= of an assumption, or into a call of fault(). They act on established connections too.", "link"},
 		{"Faults on requests", "They stand where effects on connections do; the target is an interface whose requests can be told apart. Which fields a request has, and what its answer has, depends on the protocol. delay(), duplicate() and hold(), above, act on requests too.", "drop"},
 		{"Scenarios", "", "fault_scenario"},
@@ -26,7 +26,7 @@ func sections() []section {
 		{"Expectations", "", "expect_hang"},
 		{"Matchers", "", "match.never"},
 		{"Properties", "", "always"},
-		{"In a scenario", "", "sleep"},
+		{"Processes and time", "", "sleep"},
 		{"Assertions and events", "", "causal_chain"},
 		{"Other values", "", "duration"},
 		{"Files", "", "load_yaml"},

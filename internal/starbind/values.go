@@ -254,6 +254,8 @@ type linkRule struct {
 	pair *fault.Pair
 	// message is set where it acts on requests: alone, or where the target's messages can be told apart.
 	message *messageEffect
+	// process is set where it acts on the target's processes, and on nothing else.
+	process *fault.Process
 	// drawn is when for requests, where that differs.
 	drawn fault.When
 	ruleOptions

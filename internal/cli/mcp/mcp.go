@@ -128,7 +128,8 @@ type leafArgs struct {
 }
 
 type explanation struct {
-	Leaf bundle.Leaf `json:"leaf"`
+	// Leaf is a bundle.Leaf, which contains itself in a property that is like another and so has no plain schema.
+	Leaf any `json:"leaf"`
 	// Mends say what to do about each reason code.
 	Mends map[string]string `json:"mends,omitempty"`
 	// Story is the few events that explain the verdict, in words.

@@ -240,6 +240,10 @@ func TestClients(t *testing.T) {
 					}
 					r := s.ask(c, args, cond.limit)
 					t.Logf("%+v", r)
+					if strings.HasPrefix(c.name, "java") {
+						// A JVM loads its classes in the time that it measures.
+						cond.total[1], cond.connect[1] = 3*cond.total[1], 3*cond.connect[1]
+					}
 					want := cond.err
 					if c.vague && (want == "ETIMEDOUT" || want == "ECONNREFUSED") {
 						want = "connect"

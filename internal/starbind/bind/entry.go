@@ -60,6 +60,8 @@ const (
 	InjectsLink
 	// InjectsTrace is trace: the service and the list of calls tell. It changes nothing, but has to be subscribed.
 	InjectsTrace
+	// InjectsEverywhere is fault_all: the list of services and the keywords tell.
+	InjectsEverywhere
 )
 
 // Acts is a set of things that a rule acts on.
@@ -69,6 +71,7 @@ type Acts uint8
 const (
 	OnConnections Acts = 1 << iota
 	OnMessages
+	OnProcesses
 )
 
 // Entry is one builtin.

@@ -16,6 +16,8 @@ type Program struct {
 	Predeclared starlark.StringDict
 	// Reference returns the service that ref(name) stands for, or nil.
 	Reference func(name string) starlark.Value
+	// Op returns the calls that a service has given a name, or any service where it is "". It may be nil.
+	Op func(service, name string) []string
 }
 
 // Module is one file of it. Globals are final and frozen; Loaded is what its load statements bind.

@@ -228,6 +228,8 @@ func (r *reacher) callExpr(e *syntax.CallExpr, n *names) {
 			r.faultCall(e, n)
 		case bind.InjectsPartition:
 			r.pairCall(e, n, "a", "b", false)
+		case bind.InjectsEverywhere:
+			r.everywhere(e, n)
 		case bind.InjectsTrace:
 			r.traceCall(e, n)
 		case bind.InjectsLink:
@@ -301,14 +303,7 @@ func (r *reacher) faultCall(e *syntax.CallExpr, n *names) {
 	tgt := at.ValueExpr("target", 0)
 	targets, _ := r.targets(n, tgt)
 	keywords, acts := r.arguments(e, n, tgt)
-	for _, name := range keywords {
-		family, ok := fault.FamilyOf(name)
-		for _, t := range targets {
-			if ok {
-				r.call(t.service, family.Calls)
-			}
-		}
-	}
+	r.named(targets, keywords)
 	for _, s := range r.services(n, at.ValueExpr("source", -1)) {
 		for _, t := range targets {
 			p := fault.Pair{A: s, B: t.service, Interface: t.iface, Directed: true}
@@ -320,6 +315,42 @@ func (r *reacher) faultCall(e *syntax.CallExpr, n *names) {
 			}
 		}
 	}
+}
+
+// named takes keywords that stand for calls of services.
+func (r *reacher) named(targets []target, keywords []string) {
+	for _, name := range keywords {
+		family, ok := fault.FamilyOf(name)
+		for _, t := range targets {
+			if ok {
+				r.call(t.service, family.Calls)
+			} else if r.program.Op != nil {
+				r.call(t.service, r.program.Op(t.service, name))
+			}
+		}
+	}
+}
+
+// everywhere takes a call of fault_all: a list of services, and keywords.
+func (r *reacher) everywhere(e *syntax.CallExpr, n *names) {
+	list := source.Site{Node: e}.ValueExpr("services", 0)
+	var targets []target
+	known := list != nil
+	if known {
+		var services []starlark.Value
+		services, known = n.elements(list, 0)
+		for _, v := range services {
+			if t, ok := v.(Target); ok {
+				service, iface := t.Target()
+				targets = append(targets, target{service, iface})
+			}
+		}
+	}
+	if !known {
+		targets = []target{{}}
+	}
+	keywords, _ := r.arguments(e, n, list)
+	r.named(targets, keywords)
 }
 
 // acts tells on what the rules act that an expression may stand for.

@@ -1,4 +1,5 @@
-package run
+// Package ready asks services whether they are ready, and dials them as somebody within their network does.
+package ready
 
 import (
 	"bufio"
@@ -20,8 +21,16 @@ import (
 	"github.com/squallhq/squall/spec"
 )
 
-// readyTimeout is how long a service may take where its healthcheck does not say.
-const readyTimeout = 10 * time.Second
+// Timeout is how long a service may take where its healthcheck does not say.
+const Timeout = 10 * time.Second
+
+// Limit is how long a service may take to be ready.
+func Limit(s *spec.Service) time.Duration {
+	if s.Health != nil && s.Health.Timeout > 0 {
+		return s.Health.Timeout
+	}
+	return Timeout
+}
 
 // The pause between two probes grows from the first to the last of these, so that quick services
 // are not waited for and slow ones are not disturbed.
@@ -30,8 +39,25 @@ const (
 	lastPause  = 20 * time.Millisecond
 )
 
-// errEnded is returned by a probe loop when the service's process has ended.
-var errEnded = errors.New("its process ended")
+// ErrEnded is returned by Await when the service's process has ended.
+var ErrEnded = errors.New("its process ended")
+
+// Service is a service that can be asked.
+type Service struct {
+	*spec.Service
+	Network Network
+	// Find finds its protocols.
+	Find func(name string) (protocol.Protocol, bool)
+}
+
+// Network is a service's network.
+type Network interface {
+	// Dial connects to a literal address in it.
+	Dial(ctx context.Context, network, address string) (net.Conn, error)
+	// Listening reports whether somebody listens at a TCP port of loopback, Bound the same of UDP.
+	Listening(port int) (v4, v6 bool)
+	Bound(port int) (v4, v6 bool)
+}
 
 // probe asks a service whether it is ready.
 type probe struct {
@@ -41,33 +67,27 @@ type probe struct {
 	once func(ctx context.Context) error
 }
 
-// dialing makes connections inside a service's network.
-type dialing interface {
-	Dial(ctx context.Context, network, address string) (net.Conn, error)
-}
-
-// listening is a network whose listeners can be seen.
-type listening interface {
-	dialing
-	Listening(port int) (v4, v6 bool)
-	Bound(port int) (v4, v6 bool)
+// Await asks until the service is ready, its process ends or the time is up; the error then says what was tried and
+// what was answered last.
+func Await(ctx context.Context, clock vtime.Clock, s Service, ended <-chan struct{}) error {
+	return await(ctx, clock, s.probe(), Limit(s.Service), ended)
 }
 
 // probe returns how the service is asked. Without a healthcheck, a service is ready when something listens at each of
 // its ports, and accepts at each of its sockets.
-func (s *service) probe() probe {
+func (s Service) probe() probe {
 	h := s.Health
 	if h == nil {
-		return probe{"", func(ctx context.Context) error { return allListen(ctx, s.Service, s.network) }}
+		return probe{"", func(ctx context.Context) error { return allListen(ctx, s.Service, s.Network) }}
 	}
 	switch h.Kind {
 	case "http":
-		return probe{"GET " + h.Address, func(ctx context.Context) error { return probeHTTP(ctx, h, s.network) }}
+		return probe{"GET " + h.Address, func(ctx context.Context) error { return probeHTTP(ctx, h, s.Network) }}
 	case "ready":
 		return s.question()
 	}
 	return probe{"a connection to " + h.Address, func(ctx context.Context) error {
-		conn, err := dialHealth(ctx, s.network, h.Address)
+		conn, err := dialHealth(ctx, s.Network, h.Address)
 		if err != nil {
 			return err
 		}
@@ -76,9 +96,9 @@ func (s *service) probe() probe {
 }
 
 // question asks an interface in the terms of its protocol.
-func (s *service) question() probe {
+func (s Service) question() probe {
 	for _, face := range s.Interfaces {
-		p, ok := s.l.system.find(face.Protocol)
+		p, ok := s.Find(face.Protocol)
 		if face.Name != s.Health.Address || !ok {
 			continue
 		}
@@ -92,13 +112,13 @@ func (s *service) question() probe {
 			what = prober.Asks() + " at "
 		}
 		return probe{what + t.String() + " (" + at + ")", func(ctx context.Context) error {
-			return protocol.Ready(ctx, p, s.dialer(t, p.Info().Datagram), t)
+			return protocol.Ready(ctx, p, Dialer(s.Network, t, p.Info().Datagram), t)
 		}}
 	}
 	return probe{"", func(context.Context) error { return fmt.Errorf("there is no interface %q to ask", s.Health.Address) }}
 }
 
-func allListen(ctx context.Context, s *spec.Service, n listening) error {
+func allListen(ctx context.Context, s *spec.Service, n Network) error {
 	for _, i := range s.Interfaces {
 		if i.Path != "" {
 			// A file that a program left behind looks like a listener until somebody connects.
@@ -122,7 +142,7 @@ func allListen(ctx context.Context, s *spec.Service, n listening) error {
 
 // dialHealth connects to a healthcheck's address: a literal one as it is, any name as the
 // service's own loopback, since a healthcheck speaks of its own service.
-func dialHealth(ctx context.Context, n dialing, address string) (net.Conn, error) {
+func dialHealth(ctx context.Context, n Network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
@@ -136,7 +156,7 @@ func dialHealth(ctx context.Context, n dialing, address string) (net.Conn, error
 // bodyLooked is how much of an answer is searched for the text that a healthcheck wants.
 const bodyLooked = 1 << 20
 
-func probeHTTP(ctx context.Context, h *spec.Health, n dialing) error {
+func probeHTTP(ctx context.Context, h *spec.Health, n Network) error {
 	url := strings.TrimPrefix(h.Address, "http://")
 	host, path, _ := strings.Cut(url, "/")
 	if _, _, err := net.SplitHostPort(host); err != nil {
@@ -226,7 +246,7 @@ const (
 	shortAttempt = 100 * time.Millisecond
 )
 
-// await probes until the service is ready, its process ends or the time is up; the error is then an *unready.
+// await is Await with a probe; its error is an *unready where the time is up.
 func await(ctx context.Context, clock vtime.Clock, p probe, timeout time.Duration, ended <-chan struct{}) error {
 	deadline := clock.Now() + timeout
 	pause := firstPause
@@ -241,7 +261,7 @@ func await(ctx context.Context, clock vtime.Clock, p probe, timeout time.Duratio
 		cancel()
 		select {
 		case <-ended:
-			return errEnded
+			return ErrEnded
 		default:
 		}
 		if err == nil {
