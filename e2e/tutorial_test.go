@@ -89,6 +89,7 @@ func put(t *testing.T, path, text string, below bool) {
 	mode := os.O_CREATE | os.O_WRONLY | os.O_TRUNC
 	if below {
 		mode = os.O_WRONLY | os.O_APPEND
+		text = "\n" + text
 	}
 	f, err := os.OpenFile(path, mode, 0o644)
 	if err != nil {
