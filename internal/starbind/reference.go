@@ -7,6 +7,7 @@ import (
 	"github.com/squallhq/squall/event"
 	"github.com/squallhq/squall/fault"
 	"github.com/squallhq/squall/internal/starbind/bind"
+	"github.com/squallhq/squall/internal/starbind/oracle"
 	"github.com/squallhq/squall/internal/starbind/stub"
 	"github.com/squallhq/squall/protocol"
 )
@@ -130,8 +131,8 @@ func writeMethods(b *strings.Builder) {
 		title, text string
 		entries     []entry
 	}{
-		{"Methods of a trace", "A trace is what events() and its like return, and what a function of the trace gets: a list of events that does not change.", traceMethods()},
-		{"Methods of an event", "Orders of three kinds: seq is the order in which Squall saw things, at_ms the time of that, and the vector clocks say what can have led to what.", eventMethods()},
+		{"Methods of a trace", "A trace is what events() and its like return, and what a function of the trace gets: a list of events that does not change.", oracle.TraceMethods()},
+		{"Methods of an event", "Orders of three kinds: seq is the order in which Squall saw things, at_ms the time of that, and the vector clocks say what can have led to what.", oracle.EventMethods()},
 	} {
 		fmt.Fprintf(b, "## %s\n\n%s\n\n", part.title, part.text)
 		for _, e := range part.entries {
@@ -238,12 +239,12 @@ func writeTables(b *strings.Builder) {
 // Stubs returns the language as a Python stub file, for editors.
 func (l Loader) Stubs() string {
 	t := newTable(&loader{Loader: l, protocols: map[string]protocol.Info{}})
-	pointers := func(entries []entry) []*entry {
-		var out []*entry
+	pointers := func(entries []bind.Entry) []*bind.Entry {
+		var out []*bind.Entry
 		for i := range entries {
 			out = append(out, &entries[i])
 		}
 		return out
 	}
-	return stub.File(stub.Language{Builtins: t.entries, Trace: pointers(traceMethods()), Event: pointers(eventMethods()), Protocols: l.Protocols})
+	return stub.File(stub.Language{Builtins: t.entries, Trace: pointers(oracle.TraceMethods()), Event: pointers(oracle.EventMethods()), Protocols: l.Protocols})
 }

@@ -1,4 +1,5 @@
-package run
+// Package output brings what a service prints into the leaf's log: each line an event, as long as that is not too much.
+package output
 
 import (
 	"bytes"
@@ -34,11 +35,11 @@ const (
 	tailCount = 64 << 10
 )
 
-// output is one stream of a service: every byte goes to sink, every line becomes an event of the
-// service's lane, as long as that is not too much. What is read is in the log before the lock is given up, so that drain leaves no
+// Stream is one stream of a service: every byte goes to sink, every line becomes an event of the
+// service's lane, as long as that is not too much. What is read is in the log before the lock is given up, so that Drain leaves no
 // gap between the pipe and the log.
-type output struct {
-	source
+type Stream struct {
+	Source
 	file *os.File
 	raw  syscall.RawConn
 	log  *event.Log
@@ -62,23 +63,24 @@ type overflow struct {
 	end            []byte
 }
 
-// source is whose lines they are, and how their fields are found.
-type source struct {
-	service string
-	kind    event.Kind
-	decode  func([]byte) map[string]any
+// Source is whose lines they are, and how their fields are found.
+type Source struct {
+	Service string
+	Kind    event.Kind
+	Decode  func([]byte) map[string]any
 }
 
-func newOutput(file *os.File, from source, log *event.Log, sink func([]byte)) (*output, error) {
+// New returns the stream that comes out of file, which is a pipe. Follow has to be called beside.
+func New(file *os.File, from Source, log *event.Log, sink func([]byte)) (*Stream, error) {
 	raw, err := file.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
-	return &output{file: file, raw: raw, source: from, log: log, sink: sink, buf: make([]byte, 32<<10)}, nil
+	return &Stream{file: file, raw: raw, Source: from, log: log, sink: sink, buf: make([]byte, 32<<10)}, nil
 }
 
-// follow takes what comes until the end of the stream.
-func (o *output) follow() {
+// Follow takes what comes until the end of the stream.
+func (o *Stream) Follow() {
 	defer o.file.Close()
 	err := o.raw.Read(func(fd uintptr) bool { return o.take(fd) })
 	o.mu.Lock()
@@ -88,7 +90,7 @@ func (o *output) follow() {
 		o.rest = nil
 	}
 	if o.over.dropped > 0 {
-		o.sink(fmt.Appendf(nil, "\n[squall: %d bytes of %s's %s are left out here]\n", o.over.dropped, o.service, o.kind))
+		o.sink(fmt.Appendf(nil, "\n[squall: %d bytes of %s's %s are left out here]\n", o.over.dropped, o.Service, o.Kind))
 	}
 	if len(o.over.end) > 0 {
 		o.sink(o.over.end)
@@ -97,13 +99,13 @@ func (o *output) follow() {
 		err = o.err
 	}
 	if !errors.Is(err, io.EOF) && err != nil {
-		o.log.Append(o.service, event.Note, map[string]any{"code": string(verdict.EventsDropped), "message": err.Error()})
+		o.log.Append(o.Service, event.Note, map[string]any{"code": string(verdict.EventsDropped), "message": err.Error()})
 	}
 }
 
-// drain takes what is in the pipe now, and no more: a program may print faster than this reads. Everything
-// that the program had written when drain was called is in the log when it returns.
-func (o *output) drain() {
+// Drain takes what is in the pipe now, and no more: a program may print faster than this reads. Everything
+// that the program had written when Drain was called is in the log when it returns.
+func (o *Stream) Drain() {
 	_ = o.raw.Control(func(fd uintptr) {
 		o.mu.Lock()
 		waiting, err := unix.IoctlGetInt(int(fd), unix.TIOCINQ)
@@ -115,9 +117,9 @@ func (o *output) drain() {
 	})
 }
 
-// leave takes what is there and ends the stream.
-func (o *output) leave() {
-	o.drain()
+// Leave takes what is there and ends the stream.
+func (o *Stream) Leave() {
+	o.Drain()
 	o.mu.Lock()
 	if o.err == nil {
 		o.err = io.EOF
@@ -127,7 +129,7 @@ func (o *output) leave() {
 }
 
 // take reads until there is nothing more for now; it reports whether the stream has ended.
-func (o *output) take(fd uintptr) bool {
+func (o *Stream) take(fd uintptr) bool {
 	for o.step(fd, math.MaxInt64) {
 	}
 	o.mu.Lock()
@@ -137,7 +139,7 @@ func (o *output) take(fd uintptr) bool {
 
 // step reads once; it reports whether there may be more before the given count of bytes. The lock is given
 // up after each step, so that whoever drains does not wait for the end of a stream that has none.
-func (o *output) step(fd uintptr, until int64) bool {
+func (o *Stream) step(fd uintptr, until int64) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.err != nil || o.taken >= until {
@@ -161,7 +163,7 @@ func (o *output) step(fd uintptr, until int64) bool {
 }
 
 // split makes lines of what came.
-func (o *output) split(b []byte) {
+func (o *Stream) split(b []byte) {
 	if o.over.cut {
 		o.spare(b)
 		return
@@ -174,7 +176,7 @@ func (o *output) split(b []byte) {
 }
 
 // spare puts away what came after the cut.
-func (o *output) spare(b []byte) {
+func (o *Stream) spare(b []byte) {
 	if room := logCount - o.over.after; room > 0 {
 		n := min(room, int64(len(b)))
 		o.sink(b[:n])
@@ -189,13 +191,13 @@ func (o *output) spare(b []byte) {
 }
 
 // line makes an event of a line, as long as there are not too many.
-func (o *output) line(b []byte) {
+func (o *Stream) line(b []byte) {
 	if o.over.cut {
 		return
 	}
 	o.count++
 	if o.count <= lineCount && o.taken <= byteCount {
-		o.log.Append(o.service, o.kind, o.decode(b))
+		o.log.Append(o.Service, o.Kind, o.Decode(b))
 		return
 	}
 	o.over.cut = true
@@ -203,9 +205,9 @@ func (o *output) line(b []byte) {
 	if o.count <= lineCount {
 		much = fmt.Sprintf("%d MiB", byteCount>>20)
 	}
-	o.log.Append(o.service, event.Note, map[string]any{
+	o.log.Append(o.Service, event.Note, map[string]any{
 		"code":    string(verdict.EventsDropped),
-		"message": fmt.Sprintf("%s printed more than %s; the rest is not judged, and its log has the beginning and the end of it", o.service, much),
+		"message": fmt.Sprintf("%s printed more than %s; the rest is not judged, and its log has the beginning and the end of it", o.Service, much),
 	})
 }
 

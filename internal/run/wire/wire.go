@@ -1,11 +1,8 @@
-// Package run carries out one leaf.
+// Package wire is the pipe between a world and the process that started it.
 //
-// The outer process (Start) gives a Job to a process of its own inside a fresh
-// world. That process (Inside) builds the suite again, starts the services
-// under supervision, runs the scenario's body against them, judges what
-// happened, and streams Frames back. All state of a leaf lives in that process
-// and ends with it.
-package run
+// The outer process (Worlds) gives a Job to a process of its own inside a fresh world. That process answers
+// with Frames, and shows by its Pulse that it lives; the outer process kills what it does not hear of.
+package wire
 
 import (
 	"bufio"
@@ -87,21 +84,22 @@ var ErrNeedsLinux = errors.New("running programs under supervision needs Linux")
 // ErrWorldLost is wrapped by the error of a world that ended without a verdict.
 var ErrWorldLost = errors.New("the leaf's supervisor ended without a verdict")
 
-// frames writes frames to the outer process; safe for concurrent use.
-type frames struct {
+// Frames writes frames to the outer process; safe for concurrent use.
+type Frames struct {
 	mu  sync.Mutex
 	w   *bufio.Writer
 	enc *json.Encoder
 	err error
 }
 
-func newFrames(w io.Writer) *frames {
+// NewFrames returns a writer of frames to w.
+func NewFrames(w io.Writer) *Frames {
 	b := bufio.NewWriterSize(w, 64<<10)
-	return &frames{w: b, enc: json.NewEncoder(b)}
+	return &Frames{w: b, enc: json.NewEncoder(b)}
 }
 
-// send queues a frame; flush hands over what is queued. An error stays: the outer process is gone.
-func (f *frames) send(frame Frame) {
+// Send queues a frame. An error stays: the outer process is gone.
+func (f *Frames) Send(frame Frame) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.err == nil {
@@ -109,7 +107,8 @@ func (f *frames) send(frame Frame) {
 	}
 }
 
-func (f *frames) flush() error {
+// Flush hands over what is queued.
+func (f *Frames) Flush() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.err == nil {
@@ -118,9 +117,10 @@ func (f *frames) flush() error {
 	return f.err
 }
 
-func (f *frames) phase(name string) {
-	f.send(Frame{Phase: name})
-	_ = f.flush()
+// Phase tells at once what the leaf is at.
+func (f *Frames) Phase(name string) {
+	f.Send(Frame{Phase: name})
+	_ = f.Flush()
 }
 
 // readFrames hands each frame to sink until the stream ends. A stream that is cut in the middle of

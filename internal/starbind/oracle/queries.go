@@ -1,4 +1,4 @@
-package starbind
+package oracle
 
 import (
 	"fmt"
@@ -11,55 +11,23 @@ import (
 	"github.com/squallhq/squall/event"
 	"github.com/squallhq/squall/internal/starbind/bind"
 	"github.com/squallhq/squall/internal/starbind/value"
-	"github.com/squallhq/squall/property"
 )
 
 // inTrace is where there are events to look at.
 const inTrace = bind.InBody | bind.InProperty
 
 // filterOf are the parameters of what chooses events.
-func filterOf(more ...param) []param {
-	return append(append([]param{
-		{Name: "event", Kind: anEventPredicate(), Doc: "a matcher, a dict of fields, or a function of an event"},
-		{Name: "where", Kind: anEventPredicate(), Doc: "the same, by keyword; both have to fit"},
+func filterOf(more ...bind.Param) []bind.Param {
+	return append(append([]bind.Param{
+		{Name: "event", Kind: EventPredicate(), Doc: "a matcher, a dict of fields, or a function of an event"},
+		{Name: "where", Kind: EventPredicate(), Doc: "the same, by keyword; both have to fit"},
 	}, filterParams()...), more...)
 }
 
-// eventAssertions are the assertions over events.
-func eventAssertions() []entry {
-	message := param{Name: "msg", Kind: bind.String(), Doc: "what is wrong when it does not hold"}
-	return []entry{
-		{
-			Name: "assert_never", Phases: inTrace, Checks: true,
-			Doc:     "fails the leaf where an event so far matches.",
-			Example: `assert_never(type = "stdout", level = "panic")`,
-			Params:  filterOf(message), Rest: fieldKeywords(),
-			Do: do(func(c *call) (starlark.Value, error) { return assertEvents(c, false) }),
-		},
-		{
-			Name: "assert_eventually", Phases: inTrace, Checks: true,
-			Doc:     "fails the leaf where no event so far matches. It does not wait; see await_event.",
-			Example: `assert_eventually(type = "stdout", service = "api", status = "confirmed")`,
-			Params:  filterOf(message), Rest: fieldKeywords(),
-			Do: do(func(c *call) (starlark.Value, error) { return assertEvents(c, true) }),
-		},
-		{
-			Name: "assert_before", Phases: inTrace, Checks: true,
-			Doc:     "fails the leaf unless both have happened and the first event that matches first stands before the first that matches then, in the order of the log.",
-			Example: `assert_before(first = {"type": "stdout", "service": "db", "event": "persisted"}, then = match.event(service = "api", status = "confirmed"))`,
-			Params: []param{
-				{Name: "first", Kind: anEventPredicate(), Required: true, Doc: "what must come first: a matcher, a dict of fields, or a function of an event"},
-				{Name: "then", Kind: anEventPredicate(), Required: true, Doc: "what must come after it"}, message,
-			},
-			Do: do(assertBefore),
-		},
-	}
-}
-
-// traceEntries are the builtins that choose events from the trace.
-func traceEntries() []entry {
+// Queries are the builtins that choose events from the trace.
+func Queries() []bind.Entry {
 	place := "an event, or what chooses one: a matcher, a dict of fields or a function"
-	return []entry{
+	return []bind.Entry{
 		{
 			Name: "events", Phases: inTrace,
 			Doc:     "returns the events so far that match, oldest first: a list with the methods of a trace.",
@@ -75,7 +43,7 @@ func traceEntries() []entry {
 			Name: "events_between", Phases: inTrace,
 			Doc:     "returns the events after one and before another, without them. Where the later one has not come, they go on to the newest event; where the earlier one has not, there are none.",
 			Example: `retries = events_between({"type": "fault", "op": "installed"}, {"type": "fault", "op": "lifted"}).count(type = "link", op = "connect")`,
-			Params: []param{
+			Params: []bind.Param{
 				{Name: "first", Kind: anEventOrPredicate(), Required: true, Doc: place},
 				{Name: "last", Kind: anEventOrPredicate(), Required: true, Doc: place + "; the first one after the earlier"},
 			},
@@ -85,8 +53,8 @@ func traceEntries() []entry {
 			Name: "events_within", Phases: inTrace,
 			Doc:     "returns the events that match and lie at most a time before or after another event, without that.",
 			Example: `near = events_within(match.event(type = "stderr"), "50ms", of = {"type": "lifecycle", "phase": "kill"})`,
-			Params: []param{
-				{Name: "event", Kind: anEventPredicate(), Required: true, Doc: "a matcher, a dict of fields, or a function of an event"},
+			Params: []bind.Param{
+				{Name: "event", Kind: EventPredicate(), Required: true, Doc: "a matcher, a dict of fields, or a function of an event"},
 				{Name: "window", Kind: bind.Duration(), Required: true, Doc: "how far away they may be"},
 				{Name: "of", Kind: anEventOrPredicate(), Required: true, Doc: place},
 			},
@@ -96,121 +64,35 @@ func traceEntries() []entry {
 			Name: "causal_chain", Phases: inTrace,
 			Doc:     "returns all events that happened before an event by their vector clocks, oldest first, with the event at the end. What it holds can have led to the event; what it lacks cannot, as far as Squall saw the ways between the services.",
 			Example: `past = causal_chain(events(type = "step_recv").last()).where(type = "syscall", decision = "deny")`,
-			Params:  []param{{Name: "event", Kind: anEventOrPredicate(), Required: true, Doc: place}},
+			Params:  []bind.Param{{Name: "event", Kind: anEventOrPredicate(), Required: true, Doc: place}},
 			Do:      do(causalChain),
 		},
 	}
 }
 
-// anEventOrPredicate is an event or what chooses one; it converts to a *value.Event or an eventPredicate.
-func anEventOrPredicate() kind {
-	inner := anEventPredicate()
+// anEventOrPredicate is an event or what chooses one; it converts to a *value.Event or an Predicate.
+func anEventOrPredicate() bind.Kind {
+	inner := EventPredicate()
 	return bind.Or("an event, "+inner.Name, func(v starlark.Value) (any, bool) {
 		e, ok := v.(*value.Event)
 		return e, ok
 	}, inner)
 }
 
-func assertEvents(c *call, wanted bool) (starlark.Value, error) {
-	c.asserted()
-	in := c.whole()
-	found, err := c.filtered(in, in.Events, 1)
-	if err != nil {
-		return nil, err
-	}
-	if !wanted {
-		c.watched()
-	}
-	if wanted == (len(found) > 0) {
-		return starlark.None, nil
-	}
-	if wanted {
-		return nil, c.violation("%s", orElse(arg[string](c, "msg"), "assert_eventually: no event matches"))
-	}
-	return nil, c.shown(found[0], orElse(arg[string](c, "msg"), "assert_never: "+short(value.Of(found[0], in))))
-}
-
-// watched tells the world what an assertion looks at that holds where nothing happens.
-func (c *call) watched() {
-	if c.env.world == nil {
-		return
-	}
-	v, ok := c.env.world.Events().(interface {
-		Watched(name, position string, like property.Like)
-	})
-	known := []*property.Like{c.fieldTest().like}
-	for _, name := range []string{"event", "where"} {
-		if p, given := c.Args[name].(eventPredicate); given && p.matcher != nil {
-			known = append(known, p.matcher.like)
-		}
-	}
-	var all []property.Like
-	for _, like := range known {
-		if like != nil {
-			all = append(all, *like)
-		}
-	}
-	switch at := c.Site.Start().String(); {
-	case !ok || len(all) == 0:
-	case len(all) == 1:
-		v.Watched(c.Entry.Name+"@"+at, at, all[0])
-	default:
-		v.Watched(c.Entry.Name+"@"+at, at, property.Like{All: all})
-	}
-}
-
-// shown is a violation that an event shows.
-func (c *call) shown(by event.Event, message string) error {
-	return &property.Violation{Message: message, Witness: by.Seq, Position: c.Site.Start().String()}
-}
-
-func assertBefore(c *call) (starlark.Value, error) {
-	c.asserted()
-	in := c.whole()
-	first, err := c.place(in, "first", in.Events)
-	if err != nil {
-		return nil, err
-	}
-	then, err := c.place(in, "then", in.Events)
-	if err != nil {
-		return nil, err
-	}
-	message := arg[string](c, "msg")
-	switch {
-	case then == nil:
-		return nil, c.violation("%s", orElse(message, "assert_before: no event matches then="))
-	case first == nil:
-		return nil, c.shown(*then, orElse(message, "assert_before: no event matches first=, and then= has happened: "+short(value.Of(*then, in))))
-	case first.Seq >= then.Seq:
-		text := fmt.Sprintf("assert_before: %s stands before %s", short(value.Of(*then, in)), short(value.Of(*first, in)))
-		return nil, c.shown(*then, orElse(message, text))
-	}
-	return starlark.None, nil
-}
-
-// trace is the events that code can see where it runs.
-func (c *call) trace() []event.Event { return c.whole().Events }
-
 // whole is the trace that code can see where it runs, for the values made of it.
 func (c *call) whole() *value.Whole {
-	w := &value.Whole{Methods: c.env.loader, Alone: c.env.alone}
+	w := c.scope.Trace()
 	if w.Alone {
 		c.Errorf(c.Site.Span(), "", "this function sees one event only; look at the others in a monitor, in a function of the trace or in the scenario")
-	}
-	if c.env.when == bind.InProperty {
-		c.env.looked = true
-		w.Events = c.env.trace
-	} else {
-		w.Events = c.env.world.Events().All()
 	}
 	return w
 }
 
 // filtered returns the events of a list that fit a call's filter; limit 0 means all.
 func (c *call) filtered(in *value.Whole, list []event.Event, limit int) ([]event.Event, error) {
-	tests := []eventPredicate{{matcher: c.fieldTest()}}
+	tests := []Predicate{{matcher: c.fieldTest()}}
 	for _, name := range []string{"event", "where"} {
-		if p, given := c.Args[name].(eventPredicate); given {
+		if p, given := c.Args[name].(Predicate); given {
 			tests = append(tests, p)
 		}
 	}
@@ -236,7 +118,7 @@ func (c *call) filtered(in *value.Whole, list []event.Event, limit int) ([]event
 }
 
 // fits runs a predicate on the call's own thread.
-func (c *call) fits(in *value.Whole, p eventPredicate, e event.Event) (bool, error) {
+func (c *call) fits(in *value.Whole, p Predicate, e event.Event) (bool, error) {
 	if p.matcher != nil {
 		return p.matcher.test(e)
 	}
@@ -249,7 +131,7 @@ func (c *call) fits(in *value.Whole, p eventPredicate, e event.Event) (bool, err
 
 // place returns the event that an argument is, or the first of a list that it chooses; nil for none.
 func (c *call) place(in *value.Whole, name string, list []event.Event) (*event.Event, error) {
-	p, ok := c.Args[name].(eventPredicate)
+	p, ok := c.Args[name].(Predicate)
 	if !ok {
 		e, _ := c.Args[name].(*value.Event)
 		if e == nil {
@@ -293,13 +175,13 @@ func eventsWithin(c *call) (starlark.Value, error) {
 	if err != nil || of == nil {
 		return value.NewTrace(nil, in), err
 	}
-	window := arg[time.Duration](c, "window")
+	window := bind.Arg[time.Duration](c.Call, "window")
 	var near []event.Event
 	for _, e := range in.Events {
 		if away := e.At - of.At; e.Seq == of.Seq || away > window || away < -window {
 			continue
 		}
-		ok, err := c.fits(in, arg[eventPredicate](c, "event"), e)
+		ok, err := c.fits(in, bind.Arg[Predicate](c.Call, "event"), e)
 		if err != nil {
 			return nil, err
 		}

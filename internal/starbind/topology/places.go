@@ -1,7 +1,8 @@
-package starbind
+package topology
 
 import (
 	"fmt"
+	"github.com/squallhq/squall/internal/starbind/value"
 	"maps"
 	"os"
 	"path"
@@ -13,6 +14,7 @@ import (
 	"go.starlark.net/syntax"
 
 	"github.com/squallhq/squall/internal/starbind/bind"
+	"github.com/squallhq/squall/internal/starbind/calls"
 	"github.com/squallhq/squall/internal/starbind/source"
 	"github.com/squallhq/squall/spec"
 )
@@ -21,7 +23,7 @@ import (
 const longestSocket = 107
 
 // aSocketPath is where a Unix socket may be.
-func aSocketPath() kind {
+func aSocketPath() bind.Kind {
 	return bind.Parsed("an absolute path", func(v starlark.Value) (any, error) {
 		s, ok := starlark.AsString(v)
 		switch {
@@ -51,8 +53,8 @@ func insideWorld(p string) error {
 
 func declareInterface(c *call) (starlark.Value, error) {
 	decl := &spec.Interface{
-		Name: arg[string](c, "name"), Protocol: arg[string](c, "protocol"), Port: arg[int](c, "port"),
-		Path: arg[string](c, "path"), Position: c.Site.Start().String(),
+		Name: bind.Arg[string](c.Call, "name"), Protocol: bind.Arg[string](c.Call, "protocol"), Port: bind.Arg[int](c.Call, "port"),
+		Path: bind.Arg[string](c.Call, "path"), Position: c.Site.Start().String(),
 	}
 	switch {
 	case c.Bad:
@@ -60,49 +62,49 @@ func declareInterface(c *call) (starlark.Value, error) {
 		c.Errorf(c.Where("path"), "", "has a port and a path; declare two interfaces")
 	case !c.Has("port") && !c.Has("path"):
 		c.Errorf(c.Site.Span(), "", "needs a port, or path= for a Unix socket")
-	case c.Has("path") && c.env.loader.protocols[decl.Protocol].Datagram:
+	case c.Has("path") && c.topology().Protocols[decl.Protocol].Datagram:
 		c.Errorf(c.Where("path"), "", "path= is for protocols over streams, and %s has datagrams", decl.Protocol)
 	}
-	return &iface{opaque: named("interface", decl.Name), decl: decl}, nil
+	return &Interface{Opaque: value.Named("interface", decl.Name), Decl: decl}, nil
 }
 
-func (c *call) interfaces(s *service) {
-	ld := c.env.loader
-	for i, got := range argList[*iface](c, "interfaces") {
+func (c *call) interfaces(s *Service) {
+	t := c.topology()
+	for i, got := range bind.ArgList[*Interface](c.Call, "interfaces") {
 		at := c.Site.At(c.Site.ValueExpr("", i+1))
-		decl := *got.decl
-		decl.Service = s.decl.Name
-		info := ld.protocols[decl.Protocol]
-		for _, other := range s.ifaces {
-			if other.decl.Name == decl.Name {
+		decl := *got.Decl
+		decl.Service = s.Decl.Name
+		info := t.Protocols[decl.Protocol]
+		for _, other := range s.Interfaces {
+			if other.Decl.Name == decl.Name {
 				c.Errorf(at, "", "interface %q is declared twice", decl.Name)
 			}
-			if decl.Port != 0 && other.decl.Port == decl.Port && ld.protocols[other.decl.Protocol].Datagram == info.Datagram {
-				c.Errorf(at, "", "interfaces %q and %q have the same port %d", other.decl.Name, decl.Name, decl.Port)
+			if decl.Port != 0 && other.Decl.Port == decl.Port && t.Protocols[other.Decl.Protocol].Datagram == info.Datagram {
+				c.Errorf(at, "", "interfaces %q and %q have the same port %d", other.Decl.Name, decl.Name, decl.Port)
 			}
 		}
 		if decl.Name == "name" {
 			c.Errorf(at, "", `an interface can't have the name "name"`)
 		}
-		if other := ld.decls.socket(decl.Path, s); other != nil {
+		if other := t.socket(decl.Path, s); other != nil {
 			c.Errorf(at, "", "%s.%s has the socket %s already", other.Service, other.Name, decl.Path)
 		}
-		v := &iface{opaque: named("interface", decl.Service+"."+decl.Name), decl: &decl}
+		v := &Interface{Opaque: value.Named("interface", decl.Service+"."+decl.Name), Decl: &decl}
 		v.methods = methodEntries(info, v)
-		s.ifaces = append(s.ifaces, v)
-		s.decl.Interfaces = append(s.decl.Interfaces, &decl)
+		s.Interfaces = append(s.Interfaces, v)
+		s.Decl.Interfaces = append(s.Decl.Interfaces, &decl)
 	}
 }
 
 // socket returns the interface that has a socket, among those of all services and of one that is being declared.
-func (d *declarations) socket(path string, more *service) *spec.Interface {
+func (t *Topology) socket(path string, more *Service) *spec.Interface {
 	if path == "" {
 		return nil
 	}
-	for _, s := range append(slices.Clone(d.services), more) {
-		for _, i := range s.ifaces {
-			if i.decl.Path == path {
-				return i.decl
+	for _, s := range append(slices.Clone(t.services), more) {
+		for _, i := range s.Interfaces {
+			if i.Decl.Path == path {
+				return i.Decl
 			}
 		}
 	}
@@ -120,17 +122,17 @@ func nondeterminisms() []string {
 
 // parts takes what else a service has.
 func (c *call) parts(decl *spec.Service) {
-	if seed := arg[starlark.Callable](c, "seed"); seed != nil {
-		decl.Seed = c.env.loader.bodyOf(decl.Name+"/seed", seed)
+	if seed := bind.Arg[starlark.Callable](c.Call, "seed"); seed != nil {
+		decl.Seed = c.topology().Body(decl.Name+"/seed", seed)
 	}
-	if arg[bool](c, "reuse") {
+	if bind.Arg[bool](c.Call, "reuse") {
 		c.Errorf(c.Site.KeywordSpan("reuse"), "", "reuse=True has nothing to reuse: each leaf starts the service anew in a world of its own, which takes milliseconds")
 	}
 	if c.Has("reset") {
 		c.Errorf(c.Site.KeywordSpan("reset"), "", "reset= has nothing to undo: each leaf starts the service anew in a world of its own; what it needs then goes into seed=")
 	}
-	decl.Ops = arg[map[string]spec.Op](c, "ops")
-	for _, name := range argList[string](c, "nondeterministic_ok") {
+	decl.Ops = bind.Arg[map[string]spec.Op](c.Call, "ops")
+	for _, name := range bind.ArgList[string](c.Call, "nondeterministic_ok") {
 		if n := spec.Nondeterminism(name); !slices.Contains(decl.NondeterministicOK, n) {
 			decl.NondeterministicOK = append(decl.NondeterministicOK, n)
 		}
@@ -140,8 +142,8 @@ func (c *call) parts(decl *spec.Service) {
 
 // volumes takes what the world shows of the machine at another place.
 func (c *call) volumes(decl *spec.Service) {
-	ld := c.env.loader
-	wanted := arg[map[string]string](c, "volumes")
+	t := c.topology()
+	wanted := bind.Arg[map[string]string](c.Call, "volumes")
 	at := c.Where("volumes")
 	for _, from := range slices.Sorted(maps.Keys(wanted)) {
 		to, mode, _ := strings.Cut(wanted[from], ":")
@@ -159,7 +161,7 @@ func (c *call) volumes(decl *spec.Service) {
 			c.Errorf(at, "", "volumes: %s", err)
 			continue
 		}
-		source, err := filepath.EvalSymlinks(ld.absolute(from))
+		source, err := filepath.EvalSymlinks(t.absolute(from))
 		if err != nil {
 			c.Errorf(at, "", "volumes: %q: %v", from, bareCause(err))
 			continue
@@ -175,7 +177,7 @@ func (c *call) volumes(decl *spec.Service) {
 
 // addVolume adds one unless it is there already. Services share their files, so no two things are at one place.
 func (c *call) addVolume(v spec.Volume) {
-	d := &c.env.loader.decls
+	d := c.topology()
 	i := slices.IndexFunc(d.volumes, func(other spec.Volume) bool { return other.Target == v.Target })
 	if i < 0 {
 		d.volumes = append(d.volumes, v)
@@ -188,35 +190,35 @@ func (c *call) addVolume(v spec.Volume) {
 
 // opValue is what op() returns.
 type opValue struct {
-	opaque
+	value.Opaque
 	decl spec.Op
 }
 
 // opEntries is the builtin that names calls.
-func opEntries() []entry {
-	return []entry{{
+func opEntries() []bind.Entry {
+	return []bind.Entry{{
 		Name: "op", Phases: bind.AtLoad, Pure: true,
 		Doc:     "says which system calls make up something that a service does, for ops= of service(). The name may stand wherever that of a family of calls may, for this service.",
 		Example: `ops = {"persist": op(syscalls = ["write", "fsync"], path = "/data/*.wal")}`,
-		Params: []param{
-			{Name: "syscalls", Kind: bind.List(aCall()), Required: true, Doc: "families of calls, or calls"},
-			{Name: "path", Kind: aGlob(), Preset: "any", Doc: `glob over the file's absolute path; * does not cross /, ** does`},
+		Params: []bind.Param{
+			{Name: "syscalls", Kind: bind.List(calls.Call()), Required: true, Doc: "families of calls, or calls"},
+			{Name: "path", Kind: calls.Glob(), Preset: "any", Doc: `glob over the file's absolute path; * does not cross /, ** does`},
 		},
 		Do: do(func(c *call) (starlark.Value, error) {
-			o := spec.Op{Calls: argList[string](c, "syscalls"), Path: arg[string](c, "path"), Position: c.Site.Start().String()}
+			o := spec.Op{Calls: bind.ArgList[string](c.Call, "syscalls"), Path: bind.Arg[string](c.Call, "path"), Position: c.Site.Start().String()}
 			if len(o.Calls) == 0 && !c.Bad {
 				c.Errorf(c.Where("syscalls"), "", "names no system call")
 			}
 			if o.Path != "" {
 				observedCalls(c, o.Calls) // says where a call has no file
 			}
-			return &opValue{named("op", "op(...)"), o}, nil
+			return &opValue{value.Named("op", "op(...)"), o}, nil
 		}),
 	}}
 }
 
 // anOpDict is a dict of op() by names that are no calls.
-func anOpDict() kind {
+func anOpDict() bind.Kind {
 	return kindOf("a dict {name: op()}", func(c *call, v starlark.Value, _ source.Span, e syntax.Expr) (any, bool) {
 		d, ok := v.(*starlark.Dict)
 		if !ok {
@@ -235,7 +237,7 @@ func anOpDict() kind {
 				c.Bad = true
 			case !ok || !bind.Word(name, "_") || strings.Contains(name, "-"):
 				c.Errorf(c.Site.At(key), "", "ops: each key must be a name, as it stands before = in fault(): letters, digits and _")
-			case slices.Contains(callNames(), name) || name == "syscalls":
+			case slices.Contains(calls.Names(), name) || name == "syscalls":
 				c.Errorf(c.Site.At(key), "", "ops: %q is the name of a system call already", name)
 			case !isOp:
 				c.Errorf(c.Site.At(value), "", "ops: the value of %q must be op(), got %s", name, bind.Describe(item[1]))

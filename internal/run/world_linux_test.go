@@ -15,6 +15,7 @@ import (
 
 	"github.com/squallhq/squall/event"
 	"github.com/squallhq/squall/internal/plan"
+	"github.com/squallhq/squall/internal/run/wire"
 	"github.com/squallhq/squall/spec"
 )
 
@@ -25,18 +26,21 @@ func (suites) Load(_ context.Context, source string) (*spec.Suite, error) {
 	bodies := map[string]spec.Body{
 		"waits": func(ctx context.Context, w spec.World) (any, error) { return nil, w.Sleep(ctx, 3*time.Second) },
 		"deadlocks": func(_ context.Context, w spec.World) (any, error) {
-			w.(*world).l.faults.mu.Lock()
+			locked := make(chan struct{})
+			go w.(*world).l.log.AppendIf(func() bool {
+				close(locked)
+				select {}
+			}, event.Driver, event.Note, nil)
+			<-locked
 			return nil, nil
 		},
 		"overdue": func(_ context.Context, w spec.World) (any, error) {
-			w.(*world).l.alive.expect(time.Second, "it hangs at a test")
+			w.(*world).l.alive.Expect(time.Second, "it hangs at a test")
 			select {}
 		},
 		"limited": func(_ context.Context, w spec.World) (any, error) {
-			p := w.(*world).l.alive
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			return fmt.Sprint(p.left, " beats: ", p.what), nil
+			within, what := w.(*world).l.alive.Expected()
+			return fmt.Sprint(within, ": ", what), nil
 		},
 	}
 	if bodies[source] == nil {
@@ -53,7 +57,7 @@ func TestMain(m *testing.M) {
 }
 
 // leafOf returns the job of a suite's only leaf.
-func leafOf(t *testing.T, source string) Job {
+func leafOf(t *testing.T, source string) wire.Job {
 	t.Helper()
 	s, err := suites{}.Load(t.Context(), source)
 	if err != nil {
@@ -63,7 +67,7 @@ func leafOf(t *testing.T, source string) Job {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Job{Source: source, Leaf: p.Leaves[0].ID, Seed: 1}
+	return wire.Job{Source: source, Leaf: p.Leaves[0].ID, Seed: 1}
 }
 
 // worldsOf returns the process ids of the worlds of a process, their guards included.
@@ -103,16 +107,16 @@ func modes(t *testing.T, test func(t *testing.T, shared bool)) {
 // A supervisor that is stopped holds nobody for ever, and its leaf is left open by name.
 func TestStoppedWorld(t *testing.T) {
 	modes(t, func(t *testing.T, shared bool) {
-		worlds, err := NewWorlds()
+		worlds, err := wire.NewWorlds()
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer worlds.Close()
-		worlds.silence = 2 * time.Second
+		worlds.Silence = 2 * time.Second
 		job := leafOf(t, "waits")
 		job.Shared = shared
 		begin := time.Now()
-		_, err = worlds.Start(t.Context(), job, Sink{
+		_, err = worlds.Start(t.Context(), job, wire.Sink{
 			Event: func(event.Event) {},
 			Log:   func(string, []byte) {},
 			Phase: func(phase string) {
@@ -128,10 +132,10 @@ func TestStoppedWorld(t *testing.T) {
 				}
 			},
 		})
-		if errors.Is(err, ErrNoNamespaces) {
+		if errors.Is(err, wire.ErrNoNamespaces) {
 			t.Skip("this machine refuses namespaces")
 		}
-		if !errors.Is(err, ErrWorldLost) || !strings.Contains(fmt.Sprint(err), "no sign of life for 2s") {
+		if !errors.Is(err, wire.ErrWorldLost) || !strings.Contains(fmt.Sprint(err), "no sign of life for 2s") {
 			t.Errorf("error %v; want one of a lost world that was silent for 2s", err)
 		}
 		if took := time.Since(begin); took > 20*time.Second {
@@ -144,16 +148,16 @@ func TestStoppedWorld(t *testing.T) {
 }
 
 // start runs a leaf in namespaces and gives its world up after 2 s of silence.
-func start(t *testing.T, source string) (Done, error) {
+func start(t *testing.T, source string) (wire.Done, error) {
 	t.Helper()
-	worlds, err := NewWorlds()
+	worlds, err := wire.NewWorlds()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer worlds.Close()
-	worlds.silence = 2 * time.Second
-	done, err := worlds.Start(t.Context(), leafOf(t, source), Sink{Event: func(event.Event) {}, Log: func(string, []byte) {}, Phase: func(string) {}})
-	if errors.Is(err, ErrNoNamespaces) {
+	worlds.Silence = 2 * time.Second
+	done, err := worlds.Start(t.Context(), leafOf(t, source), wire.Sink{Event: func(event.Event) {}, Log: func(string, []byte) {}, Phase: func(string) {}})
+	if errors.Is(err, wire.ErrNoNamespaces) {
 		t.Skip("this machine refuses namespaces")
 	}
 	return done, err
@@ -161,14 +165,14 @@ func start(t *testing.T, source string) (Done, error) {
 
 // A supervisor of which a lock is never given up is as good as stopped.
 func TestDeadlockedWorld(t *testing.T) {
-	if _, err := start(t, "deadlocks"); !errors.Is(err, ErrWorldLost) || !strings.Contains(fmt.Sprint(err), "no sign of life for 2s") {
+	if _, err := start(t, "deadlocks"); !errors.Is(err, wire.ErrWorldLost) || !strings.Contains(fmt.Sprint(err), "no sign of life for 2s") {
 		t.Errorf("error %v; want one of a lost world that was silent for 2s", err)
 	}
 }
 
 // A leaf that is beyond its time ends itself and says what it hangs at.
 func TestOverdueWorld(t *testing.T) {
-	if _, err := start(t, "overdue"); !errors.Is(err, ErrWorldLost) || !strings.Contains(fmt.Sprint(err), "it hangs at a test") {
+	if _, err := start(t, "overdue"); !errors.Is(err, wire.ErrWorldLost) || !strings.Contains(fmt.Sprint(err), "it hangs at a test") {
 		t.Errorf("error %v; want one of a lost world that says where it hung", err)
 	}
 }
@@ -179,28 +183,28 @@ func TestBodyHasALimit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := done.Leaf.Result; !strings.HasPrefix(got, "90 beats: the scenario did not return") {
-		t.Errorf("the body's limit is %s; want 90 beats", got)
+	if got := done.Leaf.Result; !strings.HasPrefix(got, "1m30s: the scenario did not return") {
+		t.Errorf("the body's limit is %s; want 90 s", got)
 	}
 }
 
 // A world that only waits is not silent, and what shows that it lives is no event.
 func TestWaitingWorld(t *testing.T) {
 	modes(t, func(t *testing.T, shared bool) {
-		worlds, err := NewWorlds()
+		worlds, err := wire.NewWorlds()
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer worlds.Close()
-		worlds.silence = 2 * time.Second
+		worlds.Silence = 2 * time.Second
 		job := leafOf(t, "waits")
 		job.Shared = shared
 		var seen []string
-		done, err := worlds.Start(t.Context(), job, Sink{
+		done, err := worlds.Start(t.Context(), job, wire.Sink{
 			Event: func(e event.Event) { seen = append(seen, string(e.Kind)) },
 			Log:   func(string, []byte) {}, Phase: func(string) {},
 		})
-		if errors.Is(err, ErrNoNamespaces) {
+		if errors.Is(err, wire.ErrNoNamespaces) {
 			t.Skip("this machine refuses namespaces")
 		}
 		if err != nil || done.Leaf.Verdict.Outcome != "PASS" {

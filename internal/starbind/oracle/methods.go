@@ -1,8 +1,9 @@
-package starbind
+package oracle
 
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"go.starlark.net/starlark"
@@ -12,19 +13,31 @@ import (
 	"github.com/squallhq/squall/internal/starbind/value"
 )
 
+// Methods are those of events and traces, as "event.name" and "trace.name".
+type Methods map[string]*bind.Entry
+
+// NewMethods makes them.
+func NewMethods() Methods {
+	m := Methods{}
+	for _, e := range slices.Concat(TraceMethods(), EventMethods()) {
+		m[e.Name] = &e
+	}
+	return m
+}
+
 // Method returns a method of an event or a trace, or nil.
-func (ld *loader) Method(receiver starlark.Value, name string) starlark.Value {
-	if e := ld.table.methods[methodName(receiver, name)]; e != nil {
+func (m Methods) Method(receiver starlark.Value, name string) starlark.Value {
+	if e := m[methodName(receiver, name)]; e != nil {
 		return &bind.Builtin{Entry: e, Recv: receiver}
 	}
 	return nil
 }
 
 // MethodNames lists the methods of an event or a trace.
-func (ld *loader) MethodNames(receiver starlark.Value) []string {
+func (m Methods) MethodNames(receiver starlark.Value) []string {
 	var names []string
-	for name := range ld.table.methods {
-		if _, member, _ := cutLast(name); methodName(receiver, member) == name {
+	for name := range m {
+		if _, member, _ := strings.Cut(name, "."); methodName(receiver, member) == name {
 			names = append(names, member)
 		}
 	}
@@ -39,10 +52,10 @@ func methodName(receiver starlark.Value, name string) string {
 	return "trace." + name
 }
 
-// traceMethods are the methods of what events() returns, and of the trace that a property gets.
-func traceMethods() []entry {
-	choose := func(name, doc, example string, fn func(c *call, t *value.Trace, found []event.Event) starlark.Value) entry {
-		return entry{
+// TraceMethods are the methods of what events() returns, and of the trace that a property gets.
+func TraceMethods() []bind.Entry {
+	choose := func(name, doc, example string, fn func(c *call, t *value.Trace, found []event.Event) starlark.Value) bind.Entry {
+		return bind.Entry{
 			Name: "trace." + name, Phases: inTrace, Doc: doc, Example: example, Params: filterOf(), Rest: fieldKeywords(),
 			Do: do(func(c *call) (starlark.Value, error) {
 				t := c.Recv.(*value.Trace)
@@ -63,7 +76,7 @@ func traceMethods() []entry {
 			return value.Of(found[i(len(found))], t.In)
 		}
 	}
-	return []entry{
+	return []bind.Entry{
 		choose("where", "returns those that match, as events() does.", `slow = events(type = "step_recv").where(duration_ms = match.number(gt = 300))`, part),
 		choose("filter", "is another name for where.", `odd = events(type = "stdout").filter(lambda e: e.seq % 2 == 1)`, part),
 		choose("first", "returns the oldest that matches, or None.", `first = events().first(type = "step_recv", ok = False)`, at(func(int) int { return 0 })),
@@ -73,11 +86,11 @@ func traceMethods() []entry {
 		{
 			Name: "trace.map", Phases: inTrace, Doc: "returns a list of what a function makes of each event.",
 			Example: `orders = events(type = "stdout", fields = {"event": "persisted"}).map(lambda e: e.order)`,
-			Params:  []param{{Name: "fn", Kind: bind.Function(1), Required: true, Doc: "a function of an event"}},
+			Params:  []bind.Param{{Name: "fn", Kind: bind.Function(1), Required: true, Doc: "a function of an event"}},
 			Do: do(func(c *call) (starlark.Value, error) {
 				var list []starlark.Value
 				for e := range starlark.Elements(c.Recv.(*value.Trace)) {
-					v, err := starlark.Call(c.Thread, arg[starlark.Callable](c, "fn"), starlark.Tuple{e}, nil)
+					v, err := starlark.Call(c.Thread, bind.Arg[starlark.Callable](c.Call, "fn"), starlark.Tuple{e}, nil)
 					if err != nil {
 						return nil, err
 					}
@@ -89,7 +102,7 @@ func traceMethods() []entry {
 		{
 			Name: "trace.reduce", Phases: inTrace, Doc: "folds the events, oldest first, into one value.",
 			Example: `total = events(type = "link", op = "close").reduce(lambda sum, e: sum + (e.up or 0), 0)`,
-			Params: []param{
+			Params: []bind.Param{
 				{Name: "fn", Kind: bind.Function(2), Required: true, Doc: "a function of the value so far and an event"},
 				{Name: "initial", Kind: bind.Value(), Required: true, Doc: "the value before the first event"},
 			},
@@ -97,7 +110,7 @@ func traceMethods() []entry {
 				acc := c.Args["initial"].(starlark.Value)
 				for e := range starlark.Elements(c.Recv.(*value.Trace)) {
 					var err error
-					if acc, err = starlark.Call(c.Thread, arg[starlark.Callable](c, "fn"), starlark.Tuple{acc, e}, nil); err != nil {
+					if acc, err = starlark.Call(c.Thread, bind.Arg[starlark.Callable](c.Call, "fn"), starlark.Tuple{acc, e}, nil); err != nil {
 						return nil, err
 					}
 				}
@@ -107,23 +120,23 @@ func traceMethods() []entry {
 	}
 }
 
-// eventMethods are the methods of events.
-func eventMethods() []entry {
-	other := []param{{Name: "other", Kind: anEvent(), Required: true, Doc: "an event"}}
-	relation := func(name, doc, example string, fn func(a, b event.Event) starlark.Value) entry {
-		return entry{
+// EventMethods are the methods of events.
+func EventMethods() []bind.Entry {
+	other := []bind.Param{{Name: "other", Kind: anEvent(), Required: true, Doc: "an event"}}
+	relation := func(name, doc, example string, fn func(a, b event.Event) starlark.Value) bind.Entry {
+		return bind.Entry{
 			Name: "event." + name, Phases: inTrace, Doc: doc, Example: example, Params: other,
 			Do: do(func(c *call) (starlark.Value, error) {
-				return fn(c.Recv.(*value.Event).E, arg[*value.Event](c, "other").E), nil
+				return fn(c.Recv.(*value.Event).E, bind.Arg[*value.Event](c.Call, "other").E), nil
 			}),
 		}
 	}
 	truth := func(ok bool) starlark.Value { return starlark.Bool(ok) }
-	near := []param{
-		{Name: "event", Kind: anEventPredicate(), Required: true, Doc: "a matcher, a dict of fields, or a function of an event"},
+	near := []bind.Param{
+		{Name: "event", Kind: EventPredicate(), Required: true, Doc: "a matcher, a dict of fields, or a function of an event"},
 		{Name: "within", Kind: bind.Duration(), Preset: "any time", Doc: "how far away it may be"},
 	}
-	return []entry{
+	return []bind.Entry{
 		relation("happens_before", "reports whether the event causally precedes another, by their vector clocks.", `sent.happens_before(answered)`,
 			func(a, b event.Event) starlark.Value { return truth(a.Clock.HappensBefore(b.Clock)) }),
 		relation("happens_after", "reports whether another event causally precedes this one.", `answered.happens_after(sent)`,
@@ -153,13 +166,13 @@ func eventMethods() []entry {
 			Name: "event.directly_caused_by", Phases: inTrace,
 			Doc:     "reports whether an event that matches is among the causes of this one: those events of other services, or of the scenario, that the log names as such.",
 			Example: `received.directly_caused_by({"type": "step_send"})`,
-			Params:  []param{{Name: "event", Kind: anEventOrPredicate(), Required: true, Doc: "an event, a matcher, a dict of fields, or a function of an event"}},
+			Params:  []bind.Param{{Name: "event", Kind: anEventOrPredicate(), Required: true, Doc: "an event, a matcher, a dict of fields, or a function of an event"}},
 			Do:      do(directlyCausedBy),
 		},
 	}
 }
 
-func anEvent() kind {
+func anEvent() bind.Kind {
 	return bind.Scalar("an event", func(v starlark.Value) (any, bool) {
 		e, ok := v.(*value.Event)
 		return e, ok
@@ -172,7 +185,7 @@ func (c *call) company() (*value.Whole, error) {
 	if v.In.Alone {
 		return nil, fmt.Errorf("%s: this function sees one event only; look at the others in a monitor, in a function of the trace or in the scenario", c.Entry.Name)
 	}
-	c.env.looked = true
+	c.scope.Looked()
 	return v.In, nil
 }
 
@@ -192,7 +205,7 @@ func neighbour(c *call, side int) (starlark.Value, error) {
 		if limited && (e.At-self.At)*time.Duration(side) > limit {
 			continue
 		}
-		ok, err := c.fits(in, arg[eventPredicate](c, "event"), e)
+		ok, err := c.fits(in, bind.Arg[Predicate](c.Call, "event"), e)
 		if ok || err != nil {
 			return starlark.Bool(ok), err
 		}
@@ -214,7 +227,7 @@ func directlyCausedBy(c *call) (starlark.Value, error) {
 		if len(list) == 0 || list[0].Seq != seq {
 			continue
 		}
-		ok, err := c.fits(in, arg[eventPredicate](c, "event"), list[0])
+		ok, err := c.fits(in, bind.Arg[Predicate](c.Call, "event"), list[0])
 		if ok || err != nil {
 			return starlark.Bool(ok), err
 		}

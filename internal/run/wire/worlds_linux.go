@@ -1,4 +1,4 @@
-package run
+package wire
 
 import (
 	"context"
@@ -22,8 +22,8 @@ var ErrNoNamespaces = launch.ErrNoNamespaces
 // Worlds starts the worlds of a run.
 type Worlds struct {
 	launcher *launch.Launcher
-	// silence is how long a world may be silent.
-	silence time.Duration
+	// Silence is how long a world may be silent.
+	Silence time.Duration
 }
 
 // NewWorlds returns a starter of worlds; Close kills what it started.
@@ -32,7 +32,7 @@ func NewWorlds() (*Worlds, error) {
 	if err != nil {
 		return nil, fmt.Errorf("run: %w", err)
 	}
-	return &Worlds{launcher: l, silence: silenceLimit}, nil
+	return &Worlds{launcher: l, Silence: silenceLimit}, nil
 }
 
 // Close kills every world that still runs.
@@ -72,7 +72,7 @@ func (w *Worlds) Start(ctx context.Context, job Job, sink Sink) (Done, error) {
 	from := &watch{from: world.Events}
 	ended := make(chan struct{})
 	var watching sync.WaitGroup
-	watching.Go(func() { from.guard(vtime.Wall(), w.silence, ended, world.Kill) })
+	watching.Go(func() { from.guard(vtime.Wall(), w.Silence, ended, world.Kill) })
 	var done *Done
 	reading := readFrames(from, func(f Frame) {
 		switch {
@@ -94,7 +94,7 @@ func (w *Worlds) Start(ctx context.Context, job Job, sink Sink) (Done, error) {
 		return Done{}, err
 	}
 	if done == nil && from.silent.Load() {
-		return Done{}, fmt.Errorf("run: %w: it gave no sign of life for %s and was killed (it was stopped by a signal or a debugger, or it hung)", ErrWorldLost, w.silence)
+		return Done{}, fmt.Errorf("run: %w: it gave no sign of life for %s and was killed (it was stopped by a signal or a debugger, or it hung)", ErrWorldLost, w.Silence)
 	}
 	if done == nil {
 		return Done{}, lost(world, reading, said)

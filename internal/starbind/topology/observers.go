@@ -1,22 +1,22 @@
-package starbind
+package topology
 
 import (
 	"fmt"
+	"github.com/squallhq/squall/internal/starbind/calls"
 	"path/filepath"
 	"slices"
 
 	"go.starlark.net/starlark"
-	"go.starlark.net/syntax"
 
 	"github.com/squallhq/squall/fault"
 	"github.com/squallhq/squall/internal/starbind/bind"
-	"github.com/squallhq/squall/internal/starbind/source"
+	"github.com/squallhq/squall/internal/starbind/value"
 	"github.com/squallhq/squall/spec"
 )
 
 // observer is what observe.stdout() and the like return.
 type observer struct {
-	opaque
+	value.Opaque
 	// decl has a relative path until the service is known.
 	decl []spec.Observer
 	// messages has the messages to a service's interfaces recorded.
@@ -25,48 +25,48 @@ type observer struct {
 
 // decoder is what decoder() returns.
 type decoder struct {
-	opaque
+	value.Opaque
 	decl spec.Decoder
 }
 
 // observerEntries are the builtins that say what is recorded of a service.
-func observerEntries() []entry {
-	lines := param{Name: "decoder", Kind: aDecoder(), Preset: `decoder("json")`, Doc: "how fields are found in its lines"}
-	stream := func(name string, kind spec.ObserverKind) entry {
-		return entry{
+func observerEntries() []bind.Entry {
+	lines := bind.Param{Name: "decoder", Kind: aDecoder(), Preset: `decoder("json")`, Doc: "how fields are found in its lines"}
+	stream := func(name string, kind spec.ObserverKind) bind.Entry {
+		return bind.Entry{
 			Name: "observe." + string(kind), Phases: bind.AtLoad,
 			Doc:     "says how standard " + name + " is read. It is recorded for every service, so this may be left out where its lines are JSON, or plain text.",
 			Example: `observe = [observe.` + string(kind) + `(decoder = decoder("logfmt"))]`,
-			Params:  []param{lines},
+			Params:  []bind.Param{lines},
 			Do: do(func(c *call) (starlark.Value, error) {
 				return c.observer(spec.Observer{Kind: kind, Decoder: decoderOf(c)}), nil
 			}),
 		}
 	}
-	return []entry{
+	return []bind.Entry{
 		stream("output", spec.Stdout),
 		stream("error", spec.Stderr),
 		{
 			Name: "observe.file", Phases: bind.AtLoad,
 			Doc:     "records the lines that are added to a file, as events of type file. Lines that were there before the service started are not. It is read every few milliseconds, before each answer that the scenario gets, and to its end before the leaf is judged. A file that is replaced, or cut short, is read from its beginning.",
 			Example: `observe = [observe.file("data/audit.log", decoder = decoder("logfmt"))]`,
-			Params: []param{
+			Params: []bind.Param{
 				{Name: "path", Kind: bind.String(), Required: true, Doc: "its path as the service sees it; a relative one is relative to the service's dir"}, lines,
 			},
 			Do: do(func(c *call) (starlark.Value, error) {
-				if arg[string](c, "path") == "" && !c.Bad {
+				if bind.Arg[string](c.Call, "path") == "" && !c.Bad {
 					c.Errorf(c.Where("path"), "", "the path is empty")
 				}
-				return c.observer(spec.Observer{Kind: spec.LogFile, Path: arg[string](c, "path"), Decoder: decoderOf(c)}), nil
+				return c.observer(spec.Observer{Kind: spec.LogFile, Path: bind.Arg[string](c.Call, "path"), Decoder: decoderOf(c)}), nil
 			}),
 		},
 		{
 			Name: "observe.syscalls", Phases: bind.AtLoad,
 			Doc:     "records system calls of the service that no rule changes, as events of type syscall with the decision allow. They are recorded when they are made: what came of them is not known. Each costs what a call costs that a rule looks at.",
 			Example: `observe = [observe.syscalls("fsync", "rename", path = "/var/lib/db/**")]`,
-			Params:  append([]param{{Name: "calls", Kind: aCall(), Variadic: true, Required: true, Doc: "families of calls, or calls"}}, callFilter()...),
+			Params:  append([]bind.Param{{Name: "calls", Kind: calls.Call(), Variadic: true, Required: true, Doc: "families of calls, or calls"}}, callFilter()...),
 			Do: do(func(c *call) (starlark.Value, error) {
-				return c.observer(observedCalls(c, argList[string](c, "calls"))...), nil
+				return c.observer(observedCalls(c, bind.ArgList[string](c.Call, "calls"))...), nil
 			}),
 		},
 		{
@@ -74,14 +74,14 @@ func observerEntries() []entry {
 			Doc:     "has the requests to the service's interfaces, and their answers, recorded as events of kind message. It is so anyway where a rule may act on them; elsewhere it costs a relay in each connection.",
 			Example: `observe = [observe.messages()]`,
 			Do: do(func(*call) (starlark.Value, error) {
-				return &observer{opaque: named("observer", "messages"), messages: true}, nil
+				return &observer{Opaque: value.Named("observer", "messages"), messages: true}, nil
 			}),
 		},
 		{
 			Name: "decoder", Phases: bind.AtLoad, Pure: true,
 			Doc:     "says how the fields of an event are found in a line. json: the members of an object. logfmt: key=value pairs, with quotes where there are spaces. regex: the named groups of pattern, where it matches. In the last two, text that reads as a number, true or false becomes that. A line that is not so has the field line only.",
 			Example: `decoder("regex", pattern = r"^\[(?P<level>\w+)\] (?P<msg>.*)")`,
-			Params: []param{
+			Params: []bind.Param{
 				{Name: "format", Kind: bind.Choice("json", "logfmt", "regex"), Required: true, Doc: `"json", "logfmt" or "regex"`},
 				{Name: "pattern", Kind: bind.String(), Doc: "of regex, the expression (RE2), with (?P<name>...) for each field"},
 			},
@@ -91,9 +91,9 @@ func observerEntries() []entry {
 			Name: "trace", Phases: bind.InBody, Reach: bind.InjectsTrace,
 			Doc:     "records system calls of a service while a function runs, as observe.syscalls does for the whole leaf, and returns what the function returned.",
 			Example: `trace(db, syscalls = ["fsync"], run = create_order)`,
-			Params: append([]param{
-				{Name: "service", Kind: aService(), Required: true, Doc: "the service"},
-				{Name: "syscalls", Kind: bind.List(aCall()), Required: true, Doc: "families of calls, or calls"},
+			Params: append([]bind.Param{
+				{Name: "service", Kind: ServiceKind(), Required: true, Doc: "the service"},
+				{Name: "syscalls", Kind: bind.List(calls.Call()), Required: true, Doc: "families of calls, or calls"},
 				{Name: "run", Kind: bind.Function(0), Required: true, Doc: "a function without parameters"},
 			}, callFilter()...),
 			Do: do(doTrace),
@@ -101,10 +101,10 @@ func observerEntries() []entry {
 	}
 }
 
-func callFilter() []param {
-	return []param{
-		{Name: "on", Kind: aDescriptor(), Preset: "what the call is mostly for", Doc: `kinds of descriptor: "file", "socket", "pipe", "tty", "other", a list of them, or "any"`},
-		{Name: "path", Kind: aGlob(), Preset: "any", Doc: `glob over the file's absolute path; * does not cross /, ** does`},
+func callFilter() []bind.Param {
+	return []bind.Param{
+		{Name: "on", Kind: calls.Descriptor(), Preset: "what the call is mostly for", Doc: `kinds of descriptor: "file", "socket", "pipe", "tty", "other", a list of them, or "any"`},
+		{Name: "path", Kind: calls.Glob(), Preset: "any", Doc: `glob over the file's absolute path; * does not cross /, ** does`},
 	}
 }
 
@@ -112,18 +112,18 @@ func (c *call) observer(list ...spec.Observer) *observer {
 	for i := range list {
 		list[i].Position = c.Site.Start().String()
 	}
-	return &observer{opaque: named("observer", c.Entry.Name+"(...)"), decl: list}
+	return &observer{Opaque: value.Named("observer", c.Entry.Name+"(...)"), decl: list}
 }
 
 func decoderOf(c *call) spec.Decoder {
-	if d := arg[*decoder](c, "decoder"); d != nil {
+	if d := bind.Arg[*decoder](c.Call, "decoder"); d != nil {
 		return d.decl
 	}
 	return spec.Decoder{}
 }
 
 func makeDecoder(c *call) (starlark.Value, error) {
-	d := spec.Decoder{Format: arg[string](c, "format"), Pattern: arg[string](c, "pattern")}
+	d := spec.Decoder{Format: bind.Arg[string](c.Call, "format"), Pattern: bind.Arg[string](c.Call, "pattern")}
 	switch {
 	case c.Bad:
 	case d.Format == "regex" && !c.Has("pattern"):
@@ -135,7 +135,7 @@ func makeDecoder(c *call) (starlark.Value, error) {
 			c.Errorf(c.Where("pattern"), "", "%s", err)
 		}
 	}
-	return &decoder{named("decoder", fmt.Sprintf("decoder(%q)", d.Format)), d}, nil
+	return &decoder{value.Named("decoder", fmt.Sprintf("decoder(%q)", d.Format)), d}, nil
 }
 
 // observedCalls makes an observer for each family, since each has its own kinds of descriptor.
@@ -146,12 +146,12 @@ func observedCalls(c *call, names []string) []spec.Observer {
 		if !ok {
 			continue // reported by its kind
 		}
-		o := spec.Observer{Kind: spec.Syscalls, Calls: slices.Clone(family.Calls), Path: arg[string](c, "path"), Position: c.Site.Start().String()}
+		o := spec.Observer{Kind: spec.Syscalls, Calls: slices.Clone(family.Calls), Path: bind.Arg[string](c.Call, "path"), Position: c.Site.Start().String()}
 		for _, k := range family.On {
 			o.On = append(o.On, string(k))
 		}
 		if c.Has("on") {
-			if o.On = argList[string](c, "on"); slices.Contains(o.On, "any") {
+			if o.On = bind.ArgList[string](c.Call, "on"); slices.Contains(o.On, "any") {
 				o.On = nil
 			}
 			if family.Descriptor < 0 && len(o.On) > 0 {
@@ -173,46 +173,32 @@ type tracer interface {
 }
 
 func doTrace(c *call) (starlark.Value, error) {
-	t, ok := c.env.world.Events().(tracer)
+	t, ok := c.scope.World().Events().(tracer)
 	if !ok {
 		return nil, fmt.Errorf("trace: this world records no system calls")
 	}
-	stop, err := t.Trace(arg[string](c, "service"), observedCalls(c, argList[string](c, "syscalls")))
+	stop, err := t.Trace(bind.Arg[string](c.Call, "service"), observedCalls(c, bind.ArgList[string](c.Call, "syscalls")))
 	if err != nil {
-		return nil, c.worldly(err)
+		return nil, c.Worldly(err)
 	}
 	defer stop()
-	return starlark.Call(c.Thread, arg[starlark.Callable](c, "run"), nil, nil)
+	return starlark.Call(c.Thread, bind.Arg[starlark.Callable](c.Call, "run"), nil, nil)
 }
 
-func aCall() kind {
-	return kindOf("the name of a system call or of a family", func(c *call, v starlark.Value, at source.Span, _ syntax.Expr) (any, bool) {
-		name, ok := starlark.AsString(v)
-		if !ok {
-			return nil, false
-		}
-		if _, known := fault.FamilyOf(name); !known {
-			c.Errorf(at, source.Nearest(name, callNames()), "unknown system call %q", name)
-			return nil, false
-		}
-		return name, true
-	})
-}
-
-func anObserver() kind {
+func anObserver() bind.Kind {
 	return bind.Scalar("one of observe.*()", func(v starlark.Value) (any, bool) {
 		switch v := v.(type) {
 		case *observer:
 			return v, true
 		case *decoder:
 			list := []spec.Observer{{Kind: spec.Stdout, Decoder: v.decl}, {Kind: spec.Stderr, Decoder: v.decl}}
-			return &observer{opaque: v.opaque, decl: list}, true
+			return &observer{Opaque: v.Opaque, decl: list}, true
 		}
 		return nil, false
 	})
 }
 
-func aDecoder() kind {
+func aDecoder() bind.Kind {
 	return bind.Scalar("a decoder()", func(v starlark.Value) (any, bool) {
 		d, ok := v.(*decoder)
 		return d, ok
@@ -223,10 +209,10 @@ func aDecoder() kind {
 func (c *call) observers(decl *spec.Service) {
 	dir := decl.Dir
 	if dir == "" {
-		dir = c.env.loader.root
+		dir = c.topology().Root
 	}
 	seen := map[string]bool{}
-	for _, o := range argList[*observer](c, "observe") {
+	for _, o := range bind.ArgList[*observer](c.Call, "observe") {
 		for _, one := range o.decl {
 			if one.Kind == spec.LogFile && !filepath.IsAbs(one.Path) {
 				one.Path = filepath.Join(dir, one.Path)
@@ -243,17 +229,17 @@ func (c *call) observers(decl *spec.Service) {
 }
 
 // observeMessages marks the interfaces whose messages are to be recorded.
-func (c *call) observeMessages(s *service) {
+func (c *call) observeMessages(s *Service) {
 	wanted := func(o *observer) bool { return o.messages }
-	if !slices.ContainsFunc(argList[*observer](c, "observe"), wanted) {
+	if !slices.ContainsFunc(bind.ArgList[*observer](c.Call, "observe"), wanted) {
 		return
 	}
 	found := false
-	for _, i := range s.ifaces {
-		i.decl.Messages = i.decl.Path == "" && c.env.loader.protocols[i.decl.Protocol].Messages != nil
-		found = found || i.decl.Messages
+	for _, i := range s.Interfaces {
+		i.Decl.Messages = i.Decl.Path == "" && c.topology().Protocols[i.Decl.Protocol].Messages != nil
+		found = found || i.Decl.Messages
 	}
 	if !found && !c.Bad {
-		c.Errorf(c.Where("observe"), "", "no interface of %s has messages that can be told apart", s.decl.Name)
+		c.Errorf(c.Where("observe"), "", "no interface of %s has messages that can be told apart", s.Decl.Name)
 	}
 }

@@ -1,4 +1,4 @@
-package run
+package wire
 
 import (
 	"io"
@@ -19,8 +19,8 @@ const (
 	beatEvery = time.Second
 	// silenceLimit is how long a world may be silent.
 	silenceLimit = 30 * time.Second
-	// patience is how long after its own limit a phase may still end by itself.
-	patience = time.Minute
+	// Patience is how long after its own limit a phase may still end by itself.
+	Patience = time.Minute
 )
 
 // watch reads from a world and notices its silence.
@@ -71,8 +71,8 @@ func tick(clock vtime.Clock, done <-chan struct{}) bool {
 	}
 }
 
-// pulse shows that a world lives, and knows what it has to be done with by when.
-type pulse struct {
+// Pulse shows that a world lives, and knows what it has to be done with by when.
+type Pulse struct {
 	mu sync.Mutex
 	// left is how many beats there are until the leaf is overdue, 0 for any number; what says at what.
 	left int
@@ -82,22 +82,29 @@ type pulse struct {
 	touch func()
 }
 
-// expect sets a limit to what comes now, in place of the one before; 0 for none.
-func (p *pulse) expect(within time.Duration, what string) {
+// Expect sets a limit to what comes now, in place of the one before; 0 for none.
+func (p *Pulse) Expect(within time.Duration, what string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.left, p.what = int(within/beatEvery), what
 }
 
-// with sets touch.
-func (p *pulse) with(touch func()) {
+// With sets what takes each lock of the leaf for a moment.
+func (p *Pulse) With(touch func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.touch = touch
 }
 
+// Expected returns the limit to what comes now, 0 for none, and what it is.
+func (p *Pulse) Expected() (within time.Duration, what string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return time.Duration(p.left) * beatEvery, p.what
+}
+
 // beat counts a beat; late says what the leaf hangs at once its time is over.
-func (p *pulse) beat() (late string) {
+func (p *Pulse) beat() (late string) {
 	p.mu.Lock()
 	left, what, touch := p.left-1, p.what, p.touch
 	if left >= 0 {
@@ -113,14 +120,14 @@ func (p *pulse) beat() (late string) {
 	return ""
 }
 
-// run sends beats until done is closed, or calls give up with what the leaf hangs at.
-func (p *pulse) run(clock vtime.Clock, out *frames, done <-chan struct{}, giveUp func(late string)) {
+// Run sends beats until done is closed, or calls give up with what the leaf hangs at.
+func (p *Pulse) Run(clock vtime.Clock, out *Frames, done <-chan struct{}, giveUp func(late string)) {
 	for tick(clock, done) {
 		if late := p.beat(); late != "" {
 			giveUp(late)
 			return
 		}
-		out.send(Frame{Beat: true})
-		_ = out.flush()
+		out.Send(Frame{Beat: true})
+		_ = out.Flush()
 	}
 }

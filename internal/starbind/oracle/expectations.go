@@ -1,4 +1,4 @@
-package starbind
+package oracle
 
 import (
 	"fmt"
@@ -12,11 +12,11 @@ import (
 	"github.com/squallhq/squall/spec"
 )
 
-// expectationEntries are the builtins that make expectations. What they make takes the scenario's result;
+// Expectations are the builtins that make expectations. What they make takes the scenario's result;
 // of a list, as parallel() returns one, each element has to do.
-func expectationEntries() []entry {
+func Expectations() []bind.Entry {
 	const what = " For expect=, default_expect= and overrides=. Of a list of results, each one has to; an empty list is none."
-	return []entry{
+	return []bind.Entry{
 		{
 			Name: "expect_success", Phases: bind.AtLoad | bind.InBody,
 			Doc:     "expects a result that is no failure: a response must be ok; None and False are failures, and every other value is none." + what,
@@ -29,7 +29,7 @@ func expectationEntries() []entry {
 			Name: "expect_error_within", Phases: bind.AtLoad | bind.InBody,
 			Doc:     "expects a response that says in time that it failed: it is not ok, and its duration is within the limit. A step whose own time ran out got no error, and what is no response is none." + what,
 			Example: `scenario(create_order, expect = expect_error_within("500ms"), name = "fails_fast")`,
-			Params: []param{
+			Params: []bind.Param{
 				{Name: "limit", Kind: bind.Duration(), Doc: "how long the step may have taken"},
 				{Name: "ms", Kind: bind.Int(1, 1<<30), Doc: "the same in milliseconds; one of the two is needed"},
 			},
@@ -49,9 +49,9 @@ func expectationEntries() []entry {
 // expectation makes a function of a result from one that says why it will not do, or nothing.
 func (c *call) expectation(text string, why func(starlark.Value) string) starlark.Value {
 	at := c.Site.Start().String()
-	e := &entry{
+	e := &bind.Entry{
 		Name: text, Doc: c.Entry.Doc, Phases: bind.InBody, Checks: true,
-		Params: []param{{Name: "result", Kind: bind.Value(), Required: true, Doc: "what the scenario returned"}},
+		Params: []bind.Param{{Name: "result", Kind: bind.Value(), Required: true, Doc: "what the scenario returned"}},
 		Do: do(func(c *call) (starlark.Value, error) {
 			c.asserted()
 			v := c.Args["result"].(starlark.Value)
@@ -102,13 +102,13 @@ func succeeded(v starlark.Value) string {
 }
 
 func expectErrorWithin(c *call) (starlark.Value, error) {
-	limit := arg[time.Duration](c, "limit")
+	limit := bind.Arg[time.Duration](c.Call, "limit")
 	if c.Has("limit") == c.Has("ms") && !c.Bad {
 		c.Errorf(c.Site.Span(), "", `needs a limit such as "500ms", or ms=`)
 		return nil, nil
 	}
 	if c.Has("ms") {
-		limit = time.Duration(arg[int](c, "ms")) * time.Millisecond
+		limit = time.Duration(bind.Arg[int](c.Call, "ms")) * time.Millisecond
 	}
 	return c.expectation(fmt.Sprintf("expect_error_within(%q)", limit), func(v starlark.Value) string {
 		got, ok := v.(*value.Response)

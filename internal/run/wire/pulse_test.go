@@ -1,4 +1,4 @@
-package run
+package wire
 
 import (
 	"fmt"
@@ -71,14 +71,14 @@ func TestBusyReaderKillsNothing(t *testing.T) {
 // What lives but is beyond its time gives up by itself; what was given more time in between does not.
 func TestOverdue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, b := &pulse{}, &strings.Builder{}
+		p, b := &Pulse{}, &strings.Builder{}
 		done := make(chan struct{})
 		late := make(chan string, 1)
 		begin := time.Now()
-		go p.run(vtime.Wall(), newFrames(b), done, func(what string) { late <- fmt.Sprint(what, " after ", time.Since(begin)) })
-		p.expect(10*time.Second, "first")
+		go p.Run(vtime.Wall(), NewFrames(b), done, func(what string) { late <- fmt.Sprint(what, " after ", time.Since(begin)) })
+		p.Expect(10*time.Second, "first")
 		time.Sleep(5500 * time.Millisecond)
-		p.expect(20*time.Second, "second")
+		p.Expect(20*time.Second, "second")
 		time.Sleep(15 * time.Second)
 		synctest.Wait()
 		if len(late) > 0 {
@@ -96,11 +96,11 @@ func TestOverdue(t *testing.T) {
 // A lock that is never given up keeps the beats from coming.
 func TestNoBeatWithoutLocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, b := &pulse{}, &strings.Builder{}
+		p, b := &Pulse{}, &strings.Builder{}
 		held := make(chan struct{})
 		done := make(chan struct{})
-		p.with(func() { <-held })
-		go p.run(vtime.Wall(), newFrames(b), done, func(string) {})
+		p.With(func() { <-held })
+		go p.Run(vtime.Wall(), NewFrames(b), done, func(string) {})
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if b.Len() > 0 {

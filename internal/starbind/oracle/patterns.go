@@ -1,4 +1,4 @@
-package starbind
+package oracle
 
 import (
 	"fmt"
@@ -8,13 +8,14 @@ import (
 	"go.starlark.net/syntax"
 
 	"github.com/squallhq/squall/event"
+	"github.com/squallhq/squall/internal/starbind/bind"
 	"github.com/squallhq/squall/internal/starbind/source"
 	"github.com/squallhq/squall/internal/starbind/value"
 )
 
 // bounds is what match.number() returns.
 type bounds struct {
-	opaque
+	value.Opaque
 	limits map[string]starlark.Value
 }
 
@@ -49,11 +50,11 @@ func numberPattern(c *call) (starlark.Value, error) {
 	if len(parts) == 0 {
 		c.Errorf(c.Site.Span(), "", "needs a bound, such as gt = 300")
 	}
-	b.opaque = named("pattern", "match.number("+strings.Join(parts, ", ")+")")
+	b.Opaque = value.Named("pattern", "match.number("+strings.Join(parts, ", ")+")")
 	return b, nil
 }
 
-func aNumber() kind {
+func aNumber() bind.Kind {
 	return kindOf("a number", func(_ *call, v starlark.Value, _ source.Span, _ syntax.Expr) (any, bool) {
 		switch v.(type) {
 		case starlark.Int, starlark.Float:
@@ -64,7 +65,7 @@ func aNumber() kind {
 }
 
 // aFieldValue is what a field may be compared with.
-func aFieldValue() kind {
+func aFieldValue() bind.Kind {
 	const name = "a string, a number, True, False, None, match.number(), a list of those (one of them), or a dict that looks into an object"
 	return kindOf(name, func(_ *call, v starlark.Value, _ source.Span, _ syntax.Expr) (any, bool) {
 		return v, isPattern(v, 0)

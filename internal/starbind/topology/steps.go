@@ -1,4 +1,4 @@
-package starbind
+package topology
 
 import (
 	"encoding/json"
@@ -18,20 +18,20 @@ import (
 
 // methodEntries are the steps that can be taken against an interface: one for each method of its
 // protocol.
-func methodEntries(info protocol.Info, i *iface) []*entry {
-	var list []*entry
+func methodEntries(info protocol.Info, i *Interface) []*bind.Entry {
+	var list []*bind.Entry
 	for _, m := range info.Methods {
-		e := &entry{
-			Name: i.decl.Service + "." + i.decl.Name + "." + m.Name, Doc: m.Doc, Phases: bind.InBody,
+		e := &bind.Entry{
+			Name: i.Decl.Service + "." + i.Decl.Name + "." + m.Name, Doc: m.Doc, Phases: bind.InBody,
 			Do: do(func(c *call) (starlark.Value, error) { return takeStep(c, i, m) }),
 		}
 		own := false
 		for _, p := range m.Params {
-			e.Params = append(e.Params, param{Name: p.Name, Kind: stepKind(p.Type), Required: p.Required, Doc: p.Doc})
+			e.Params = append(e.Params, bind.Param{Name: p.Name, Kind: stepKind(p.Type), Required: p.Required, Doc: p.Doc})
 			own = own || p.Name == "timeout"
 		}
 		if !own {
-			e.Params = append(e.Params, param{Name: "timeout", Kind: bind.Duration(), Doc: "how long the step may take"})
+			e.Params = append(e.Params, bind.Param{Name: "timeout", Kind: bind.Duration(), Doc: "how long the step may take"})
 		}
 		list = append(list, e)
 	}
@@ -39,7 +39,7 @@ func methodEntries(info protocol.Info, i *iface) []*entry {
 }
 
 // stepKind is the kind for a type of protocol.Param; it converts to a JSON value.
-func stepKind(t string) kind {
+func stepKind(t string) bind.Kind {
 	switch t {
 	case "int":
 		return kindOf("an integer", func(c *call, v starlark.Value, at source.Span, e syntax.Expr) (any, bool) {
@@ -81,7 +81,7 @@ func stepKind(t string) kind {
 	return bind.String()
 }
 
-func takeStep(c *call, i *iface, m protocol.Method) (starlark.Value, error) {
+func takeStep(c *call, i *Interface, m protocol.Method) (starlark.Value, error) {
 	op := spec.Operation{Method: m.Name, Args: map[string]any{}, Position: c.Site.Start().String()}
 	for _, p := range m.Params {
 		if v, ok := c.Args[p.Name]; ok {
@@ -92,9 +92,9 @@ func takeStep(c *call, i *iface, m protocol.Method) (starlark.Value, error) {
 		op.Timeout = d
 		delete(op.Args, "timeout")
 	}
-	r, err := c.env.world.Call(c.env.ctx, i.target(), op)
+	r, err := c.scope.World().Call(c.scope.Context(), i.target(), op)
 	if err != nil {
-		return nil, c.worldly(fmt.Errorf("%s: %w", i.target(), err))
+		return nil, c.Worldly(fmt.Errorf("%s: %w", i.target(), err))
 	}
 	return value.NewResponse(r), nil
 }

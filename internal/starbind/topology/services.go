@@ -1,7 +1,8 @@
-package starbind
+package topology
 
 import (
 	"fmt"
+	"github.com/squallhq/squall/protocol"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,34 +11,30 @@ import (
 	"strings"
 	"time"
 
-	startime "go.starlark.net/lib/time"
 	"go.starlark.net/starlark"
 	"go.starlark.net/syntax"
 
 	"github.com/squallhq/squall/internal/starbind/bind"
 	"github.com/squallhq/squall/internal/starbind/source"
+	"github.com/squallhq/squall/internal/starbind/value"
 	"github.com/squallhq/squall/spec"
 )
 
-func durationValue(c *call, name string) starlark.Value {
-	return startime.Duration(arg[time.Duration](c, name))
-}
-
-// topologyEntries are the builtins that say what the system is.
-func topologyEntries(ld *loader) []entry {
-	return []entry{
+// serviceEntries are the builtins that declare services.
+func serviceEntries(protocols map[string]protocol.Info) []bind.Entry {
+	return []bind.Entry{
 		{
 			Name: "service", Phases: bind.AtLoad,
 			Doc:     "declares a program of the system. Its interfaces are attributes of the result; a service with one interface has that interface's attributes too.",
 			Example: "db = service(\"db\",\n    interface(\"pg\", \"postgres\", 5432),\n    binary = \"./bin/db\",\n    env = {\"PGDATA\": \"/tmp/pg\"},\n    healthcheck = tcp(\"localhost:5432\"),\n)",
-			Params: []param{
+			Params: []bind.Param{
 				{Name: "name", Kind: bind.Name(), Required: true, Doc: "its name, which is also its host name for all others"},
 				{Name: "interfaces", Kind: anInterface(), Variadic: true, Doc: "where it listens"},
 				{Name: "binary", Kind: bind.String(), Doc: "the program: a path relative to the main file's directory, or a name to be found on PATH"},
 				{Name: "args", Kind: bind.List(aText()), Doc: "arguments; numbers are written out"},
 				{Name: "env", Kind: bind.StringDict(), Doc: "environment, added to PATH, HOME, LANG and TMPDIR"},
 				{Name: "dir", Kind: bind.String(), Preset: "the main file's directory", Doc: "working directory, relative to the main file's"},
-				{Name: "depends_on", Kind: bind.List(aService()), Doc: "services that must be ready before it starts"},
+				{Name: "depends_on", Kind: bind.List(ServiceKind()), Doc: "services that must be ready before it starts"},
 				{Name: "healthcheck", Kind: aHealthcheck(), Preset: "it listens everywhere", Doc: "how it shows that it is ready: ready(), http() or tcp()"},
 				{Name: "stop_timeout", Kind: bind.Duration(), Preset: `"2s"`, Doc: "how long after SIGTERM it gets SIGKILL"},
 				{Name: "observe", Kind: bind.List(anObserver()), Preset: "standard output and error, decoded as JSON where they are", Doc: "what is recorded of it"},
@@ -57,9 +54,9 @@ func topologyEntries(ld *loader) []entry {
 			Doc: "says where a service listens. Attributes of the result, once it belongs to a service: addr (\"name:port\"), host, port (all strings), and the methods of its protocol; of a Unix socket, addr and path. " +
 				"Each program finds the same in its environment: SQUALL_<SERVICE>_<INTERFACE>_ADDR, _HOST and _PORT, in capitals and with _ for -.",
 			Example: `interface("http", "http", 8080)`,
-			Params: []param{
+			Params: []bind.Param{
 				{Name: "name", Kind: bind.Name(), Required: true, Doc: "its name: the service's attribute"},
-				{Name: "protocol", Kind: aProtocol(ld), Required: true, Doc: "what is spoken there"},
+				{Name: "protocol", Kind: aProtocol(protocols), Required: true, Doc: "what is spoken there"},
 				{Name: "port", Kind: bind.Int(1, 65535), Doc: "the port, inside the service's own network; an interface has this or path"},
 				{Name: "path", Kind: aSocketPath(), Doc: "the absolute path of a Unix socket. Its directory is made, and services and steps connect to it as they are: no rule acts on such connections"},
 			},
@@ -69,7 +66,7 @@ func topologyEntries(ld *loader) []entry {
 			Name: "ref", Phases: bind.Anywhere,
 			Doc:     "names a service that is declared later, so that services may know each other.",
 			Example: `env = {"PEERS": ref("n2").raft.addr}`,
-			Params:  []param{{Name: "service", Kind: bind.String(), Required: true, Doc: "its name"}},
+			Params:  []bind.Param{{Name: "service", Kind: bind.String(), Required: true, Doc: "its name"}},
 			Do: do(func(c *call) (starlark.Value, error) {
 				return refer(c)
 			}),
@@ -78,19 +75,19 @@ func topologyEntries(ld *loader) []entry {
 			Name: "determinism", Phases: bind.AtLoad,
 			Doc:     "declares how reproducible runs must be. L0 and L1 are what every run gives; higher levels are refused.",
 			Example: `determinism(level = "L1")`,
-			Params:  []param{{Name: "level", Kind: aLevel(), Required: true, Doc: `"L0" or "L1"`}},
+			Params:  []bind.Param{{Name: "level", Kind: aLevel(), Required: true, Doc: `"L0" or "L1"`}},
 			Do: do(func(c *call) (starlark.Value, error) {
-				if c.env.loader.decls.level != "" {
+				if c.topology().level != "" {
 					c.Errorf(c.Site.Span(), "", "is declared already")
 				}
-				c.env.loader.decls.level = arg[string](c, "level")
+				c.topology().level = bind.Arg[string](c.Call, "level")
 				return starlark.None, nil
 			}),
 		},
 	}
 }
 
-func aText() kind {
+func aText() bind.Kind {
 	return bind.Scalar("a string or a number", func(v starlark.Value) (any, bool) {
 		switch v := v.(type) {
 		case starlark.String:
@@ -102,17 +99,17 @@ func aText() kind {
 	})
 }
 
-func aProtocol(ld *loader) kind {
+func aProtocol(protocols map[string]protocol.Info) bind.Kind {
 	return kindOf("a protocol's name", func(c *call, v starlark.Value, at source.Span, _ syntax.Expr) (any, bool) {
 		s, ok := starlark.AsString(v)
 		if !ok {
 			return nil, false
 		}
-		if _, known := ld.protocols[s]; known {
+		if _, known := protocols[s]; known {
 			return s, true
 		}
-		names := make([]string, 0, len(ld.protocols))
-		for name := range ld.protocols {
+		names := make([]string, 0, len(protocols))
+		for name := range protocols {
 			names = append(names, name)
 		}
 		slices.Sort(names)
@@ -122,19 +119,19 @@ func aProtocol(ld *loader) kind {
 	})
 }
 
-func anInterface() kind {
+func anInterface() bind.Kind {
 	return bind.Scalar("an interface()", func(v starlark.Value) (any, bool) {
-		i, ok := v.(*iface)
+		i, ok := v.(*Interface)
 		return i, ok
 	})
 }
 
-// aService is a service, or a reference to one; it converts to the name.
-func aService() kind {
+// ServiceKind is a service, or a reference to one; it converts to the name.
+func ServiceKind() bind.Kind {
 	return bind.Scalar("a service", func(v starlark.Value) (any, bool) {
 		switch v := v.(type) {
-		case *service:
-			return v.decl.Name, true
+		case *Service:
+			return v.Decl.Name, true
 		case *reference:
 			return v.name, true
 		}
@@ -142,7 +139,7 @@ func aService() kind {
 	})
 }
 
-func aLevel() kind {
+func aLevel() bind.Kind {
 	return bind.Parsed("a level", func(v starlark.Value) (any, error) {
 		switch s, ok := starlark.AsString(v); {
 		case !ok:
@@ -158,34 +155,34 @@ func aLevel() kind {
 }
 
 func refer(c *call) (starlark.Value, error) {
-	ld := c.env.loader
-	name := arg[string](c, "service")
-	if s := ld.decls.service(name); s != nil {
+	t := c.topology()
+	name := bind.Arg[string](c.Call, "service")
+	if s := t.Service(name); s != nil {
 		return s, nil
 	}
-	if c.env.when != bind.AtLoad {
-		c.Errorf(c.Where("service"), source.Nearest(name, ld.decls.serviceNames()), "no service %q is declared", name)
+	if c.scope.Phase() != bind.AtLoad {
+		c.Errorf(c.Where("service"), source.Nearest(name, t.names()), "no service %q is declared", name)
 		return nil, nil
 	}
-	r := &reference{named("service", "ref("+strconv.Quote(name)+")"), ld, name, c.Where("service")}
-	ld.decls.references = append(ld.decls.references, r)
+	r := &reference{value.Named("service", "ref("+strconv.Quote(name)+")"), t, name, c.Where("service")}
+	t.references = append(t.references, r)
 	return r, nil
 }
 
 func declareService(c *call) (starlark.Value, error) {
-	ld := c.env.loader
-	name := arg[string](c, "name")
+	t := c.topology()
+	name := bind.Arg[string](c.Call, "name")
 	decl := &spec.Service{
-		Name: name, Args: argList[string](c, "args"), Env: arg[map[string]string](c, "env"),
-		DependsOn: argList[string](c, "depends_on"), StopTimeout: arg[time.Duration](c, "stop_timeout"),
+		Name: name, Args: bind.ArgList[string](c.Call, "args"), Env: bind.Arg[map[string]string](c.Call, "env"),
+		DependsOn: bind.ArgList[string](c.Call, "depends_on"), StopTimeout: bind.Arg[time.Duration](c.Call, "stop_timeout"),
 		Position: c.Site.Start().String(),
 	}
-	s := &service{opaque: named("service", fmt.Sprintf("service(%q)", name)), decl: decl, partial: c.Bad}
+	s := &Service{Opaque: value.Named("service", fmt.Sprintf("service(%q)", name)), Decl: decl, partial: c.Bad}
 	if name == "driver" || name == "localhost" || name == "squall" {
 		c.Errorf(c.Where("name"), "", "the name is taken by Squall itself")
 	}
-	if before := ld.decls.service(name); before != nil {
-		c.firstUse("service", name, before.decl.Position)
+	if before := t.Service(name); before != nil {
+		c.FirstUse("service", name, before.Decl.Position)
 		return before, nil
 	}
 	c.interfaces(s)
@@ -193,8 +190,8 @@ func declareService(c *call) (starlark.Value, error) {
 	c.binary(decl)
 	c.health(s)
 	c.parts(decl)
-	if dir := arg[string](c, "dir"); dir != "" {
-		decl.Dir = ld.absolute(dir)
+	if dir := bind.Arg[string](c.Call, "dir"); dir != "" {
+		decl.Dir = t.absolute(dir)
 		if info, err := os.Stat(decl.Dir); err != nil || !info.IsDir() {
 			c.Errorf(c.Where("dir"), "", "%q is not a directory", dir)
 		}
@@ -202,14 +199,14 @@ func declareService(c *call) (starlark.Value, error) {
 	c.observers(decl)
 	slices.Sort(decl.DependsOn)
 	decl.DependsOn = slices.Compact(decl.DependsOn)
-	ld.decls.services = append(ld.decls.services, s)
+	t.services = append(t.services, s)
 	return s, nil
 }
 
 // binary finds the program. Whether it can run is known before anything starts.
 func (c *call) binary(decl *spec.Service) {
-	ld := c.env.loader
-	name := arg[string](c, "binary")
+	t := c.topology()
+	name := bind.Arg[string](c.Call, "binary")
 	if name == "" {
 		if !c.Has("binary") && !c.Bad {
 			c.Errorf(c.Site.Span(), "", "needs binary=")
@@ -219,7 +216,7 @@ func (c *call) binary(decl *spec.Service) {
 		return
 	}
 	if !strings.Contains(name, "/") {
-		local := filepath.Join(ld.root, name)
+		local := filepath.Join(t.Root, name)
 		if info, err := os.Stat(local); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
 			decl.Binary = local
 			return
@@ -232,7 +229,7 @@ func (c *call) binary(decl *spec.Service) {
 		decl.Binary, _ = filepath.Abs(found)
 		return
 	}
-	decl.Binary = ld.absolute(name)
+	decl.Binary = t.absolute(name)
 	info, err := os.Stat(decl.Binary)
 	switch {
 	case err != nil:

@@ -1,4 +1,4 @@
-package run
+package output
 
 import (
 	"bytes"
@@ -28,11 +28,11 @@ func printed(t *testing.T, write func(w *os.File)) (events map[event.Kind]int, l
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := newOutput(r, source{"a", event.Stdout, decode}, log, func(b []byte) { text = append(text, b...) })
+	o, err := New(r, Source{"a", event.Stdout, decode}, log, func(b []byte) { text = append(text, b...) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.follow()
+	o.Follow()
 	events = map[event.Kind]int{}
 	for _, e := range log.All() {
 		events[e.Kind]++

@@ -1,4 +1,4 @@
-package starbind
+package oracle
 
 import (
 	"fmt"
@@ -12,30 +12,31 @@ import (
 	"github.com/squallhq/squall/event"
 	"github.com/squallhq/squall/internal/starbind/bind"
 	"github.com/squallhq/squall/internal/starbind/source"
+	"github.com/squallhq/squall/internal/starbind/value"
 	"github.com/squallhq/squall/property"
 )
 
 // matcher chooses events.
 type matcher struct {
-	opaque
+	value.Opaque
 	test func(event.Event) (bool, error)
 	// like is what it looks at; nil means that this is not known.
 	like *property.Like
 }
 
-// matchEntries are the builtins that make matchers.
-func matchEntries() []entry {
-	combine := func(name, doc, example string, all, not bool) entry {
-		return entry{
+// Matchers are the builtins that make matchers.
+func Matchers() []bind.Entry {
+	combine := func(name, doc, example string, all, not bool) bind.Entry {
+		return bind.Entry{
 			Name: name, Phases: bind.Anywhere, Doc: doc, Example: example,
-			Params: []param{{Name: "matchers", Kind: aMatcher(), Variadic: true, Required: true, Doc: "at least one"}},
+			Params: []bind.Param{{Name: "matchers", Kind: aMatcher(), Variadic: true, Required: true, Doc: "at least one"}},
 			Do: do(func(c *call) (starlark.Value, error) {
-				return combined(name, argList[*matcher](c, "matchers"), all, not), nil
+				return combined(name, bind.ArgList[*matcher](c.Call, "matchers"), all, not), nil
 			}),
 		}
 	}
-	where := param{Name: "where", Kind: bind.Function(1), Doc: "a function of an event that fits the rest; it returns True or False and sees no other event"}
-	return []entry{
+	where := bind.Param{Name: "where", Kind: bind.Function(1), Doc: "a function of an event that fits the rest; it returns True or False and sees no other event"}
+	return []bind.Entry{
 		{
 			Name: "match.event", Phases: bind.Anywhere, Pure: true,
 			Doc:     "matches events by their type, service and fields. In a string, * stands for any text. A list is one of several, a dict looks into a field that is an object, and a dot in a name of fields= does the same. A field that is a list fits where one of its elements does.",
@@ -43,12 +44,12 @@ func matchEntries() []entry {
 			Params:  append(filterParams(), where), Rest: fieldKeywords(),
 			Do: do(func(c *call) (starlark.Value, error) {
 				m := c.fieldTest()
-				fn := arg[starlark.Callable](c, "where")
+				fn := bind.Arg[starlark.Callable](c.Call, "where")
 				if fn == nil {
 					return m, nil
 				}
 				plain := m.test
-				then := eventPredicate{fn: fn}.test(c.env.loader)
+				then := Predicate{fn: fn}.Test(c.scope.Judging())
 				m.test = func(e event.Event) (bool, error) {
 					if ok, err := plain(e); !ok || err != nil {
 						return false, err
@@ -62,7 +63,7 @@ func matchEntries() []entry {
 			Name: "match.number", Phases: bind.Anywhere, Pure: true,
 			Doc:     "is what a field may be: a number within bounds. Text does not fit.",
 			Example: `match.event(type = "step_recv", duration_ms = match.number(gt = 300))`,
-			Params: []param{
+			Params: []bind.Param{
 				{Name: "gt", Kind: aNumber(), Doc: "greater than"}, {Name: "ge", Kind: aNumber(), Doc: "at least"},
 				{Name: "lt", Kind: aNumber(), Doc: "less than"}, {Name: "le", Kind: aNumber(), Doc: "at most"},
 			},
@@ -76,7 +77,7 @@ func matchEntries() []entry {
 			Doc:     "matches nothing.",
 			Example: `match.never()`,
 			Do: do(func(*call) (starlark.Value, error) {
-				return &matcher{opaque: named("matcher", "match.never()"), test: func(event.Event) (bool, error) { return false, nil }}, nil
+				return &matcher{Opaque: value.Named("matcher", "match.never()"), test: func(event.Event) (bool, error) { return false, nil }}, nil
 			}),
 		},
 	}
@@ -84,7 +85,7 @@ func matchEntries() []entry {
 
 // combined asks each matcher until one decides: one that does not match where all must, else one that does.
 func combined(name string, list []*matcher, all, not bool) *matcher {
-	m := &matcher{opaque: named("matcher", name+"(...)")}
+	m := &matcher{Opaque: value.Named("matcher", name+"(...)")}
 	m.test = func(e event.Event) (bool, error) {
 		for _, one := range list {
 			ok, err := one.test(e)
@@ -113,7 +114,7 @@ func combined(name string, list []*matcher, all, not bool) *matcher {
 	return m
 }
 
-func aMatcher() kind {
+func aMatcher() bind.Kind {
 	return kindOf("a matcher such as match.event()", func(c *call, v starlark.Value, _ source.Span, e syntax.Expr) (any, bool) {
 		switch v := v.(type) {
 		case *matcher:
@@ -161,19 +162,19 @@ func (c *call) dictMatcher(d *starlark.Dict, e syntax.Expr) (*matcher, bool) {
 }
 
 // filterParams are the named parts of a filter over events; fieldKeywords are the rest.
-func filterParams() []param {
-	return []param{
+func filterParams() []bind.Param {
+	return []bind.Param{
 		{Name: "type", Kind: anEventType(), Doc: "the kind of event"},
 		{Name: "service", Kind: bind.String(), Doc: "the service, or driver for the scenario's own"},
 		{Name: "fields", Kind: aFieldDict(), Doc: "fields whose names are taken by a parameter, or lie in an object: {\"args.path\": \"/orders\"}"},
 	}
 }
 
-func fieldKeywords() *rest {
-	return &rest{Label: "<field>", Doc: "a field and what it must be; * in a string stands for any text, None for absent", Kind: aFieldValue()}
+func fieldKeywords() *bind.Rest {
+	return &bind.Rest{Label: "<field>", Doc: "a field and what it must be; * in a string stands for any text, None for absent", Kind: aFieldValue()}
 }
 
-func anEventType() kind {
+func anEventType() bind.Kind {
 	return kindOf("a string", func(c *call, v starlark.Value, at source.Span, _ syntax.Expr) (any, bool) {
 		s, ok := starlark.AsString(v)
 		if !ok {
@@ -194,7 +195,7 @@ func anEventType() kind {
 	})
 }
 
-func aFieldDict() kind {
+func aFieldDict() bind.Kind {
 	one := aFieldValue()
 	return kindOf("a dict of fields", func(c *call, v starlark.Value, at source.Span, e syntax.Expr) (any, bool) {
 		d, ok := v.(*starlark.Dict)
@@ -223,8 +224,8 @@ type pattern struct {
 
 // fieldTest makes a matcher of the type, service and fields that a call names.
 func (c *call) fieldTest() *matcher {
-	p := pattern{kind: arg[string](c, "type"), service: arg[string](c, "service"), fields: map[string]starlark.Value{}}
-	maps.Copy(p.fields, arg[map[string]starlark.Value](c, "fields"))
+	p := pattern{kind: bind.Arg[string](c.Call, "type"), service: bind.Arg[string](c.Call, "service"), fields: map[string]starlark.Value{}}
+	maps.Copy(p.fields, bind.Arg[map[string]starlark.Value](c.Call, "fields"))
 	for _, kw := range c.Rest {
 		p.fields[kw.Name] = kw.Value.(starlark.Value)
 	}
@@ -235,7 +236,7 @@ func (c *call) fieldTest() *matcher {
 func (p pattern) empty() bool { return p.kind == "" && p.service == "" && len(p.fields) == 0 }
 
 func (p pattern) matcher(text string) *matcher {
-	m := &matcher{opaque: named("matcher", text)}
+	m := &matcher{Opaque: value.Named("matcher", text)}
 	m.test = func(e event.Event) (bool, error) {
 		if !p.placed(e) {
 			return false, nil
