@@ -22,7 +22,8 @@ const maxPartial = 16 << 20
 func partialEntry() entry {
 	params := syscallParams()
 	for i := range params {
-		params[i].Doc = strings.ReplaceAll(params[i].Doc, "matching call", "call of more bytes")
+		doc := strings.ReplaceAll(params[i].Doc, "matching calls", "calls of more bytes")
+		params[i].Doc = strings.ReplaceAll(doc, "matching call", "call of more bytes")
 	}
 	return entry{
 		Name: "partial", Phases: bind.AtLoad | bind.InBody, Pure: true,
