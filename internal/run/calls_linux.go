@@ -115,6 +115,9 @@ func (s *service) describe(session intercept.Session, c intercept.Call, needs in
 			call.Descriptor, call.Path = kind, path
 		}
 	}
+	if needs.Peer && (call.Descriptor == fault.Socket || call.Descriptor == "") {
+		call.Peer = s.peer(session, c, f)
+	}
 	if f.Path >= 0 && needs.Path {
 		call.Path = args.Path(session, c, f)
 		call.Other = args.OtherPath(session, c)
