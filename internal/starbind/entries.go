@@ -10,7 +10,9 @@ import (
 
 	"github.com/squallhq/squall/internal/starbind/bind"
 	"github.com/squallhq/squall/internal/starbind/oracle"
+	"github.com/squallhq/squall/internal/starbind/reference"
 	"github.com/squallhq/squall/internal/starbind/topology"
+	"github.com/squallhq/squall/protocol"
 )
 
 // table is all builtins, and the names that a spec finds predeclared.
@@ -86,4 +88,10 @@ func plainEntries() []entry {
 			}),
 		},
 	}
+}
+
+// Reference returns the reference of the language in Markdown, made from the table of builtins.
+func Reference(protocols []protocol.Info) string {
+	t := newTable(&loader{Loader: Loader{Protocols: protocols}, protocols: map[string]protocol.Info{}})
+	return reference.Page(t.entries, protocols)
 }

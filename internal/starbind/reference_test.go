@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/squallhq/squall/internal/starbind/bind"
+	"github.com/squallhq/squall/internal/starbind/reference"
 	"github.com/squallhq/squall/protocol"
 	"github.com/squallhq/squall/protocol/all"
 )
@@ -53,12 +54,12 @@ func TestTableIsComplete(t *testing.T) {
 			t.Errorf("%s: a pure builtin is checked at load", e.Name)
 		}
 	}
-	for _, s := range sections() {
-		if !slices.Contains(names, s.last) {
-			t.Errorf("section %q ends with %q, which is no builtin", s.title, s.last)
+	for _, s := range reference.Sections() {
+		if !slices.Contains(names, s.Last) {
+			t.Errorf("section %q ends with %q, which is no builtin", s.Title, s.Last)
 		}
 	}
-	if last := names[len(names)-1]; sections()[len(sections())-1].last != last {
+	if last := names[len(names)-1]; reference.Sections()[len(reference.Sections())-1].Last != last {
 		t.Errorf("%s stands in no section", last)
 	}
 }
