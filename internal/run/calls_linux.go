@@ -16,6 +16,7 @@ import (
 	"github.com/squallhq/squall/internal/inject"
 	"github.com/squallhq/squall/internal/intercept"
 	"github.com/squallhq/squall/internal/link/dial"
+	"github.com/squallhq/squall/internal/run/rules"
 	"github.com/squallhq/squall/verdict"
 )
 
@@ -32,7 +33,7 @@ func (l *leaf) subscription(service string, datagrams bool) intercept.Subscripti
 	if slices.ContainsFunc(sub.Calls, func(c string) bool { return slices.Contains(fileIO(), c) }) {
 		sub.Calls = append(sub.Calls, "io_setup")
 	}
-	if anyOf(sub.Calls, writesFiles()) {
+	if rules.ChangesFiles(sub.Calls) {
 		sub.SharedMappings = true
 		sub.Calls = append(sub.Calls, "msync")
 	}
@@ -127,7 +128,7 @@ func (s *service) describe(session intercept.Session, c intercept.Call, needs in
 // call again; it is then held for what is left.
 func (s *service) hold(session intercept.Session, c intercept.Call, call inject.Call, d inject.Decision) {
 	begin := s.l.clock.Now()
-	ended := s.l.faults.ended(d.Rule)
+	ended := s.l.faults.Ended(d.Rule)
 	done, stop := s.l.clock.After(d.Delay)
 	defer stop()
 	for waiting := true; waiting; {
@@ -167,7 +168,7 @@ func (s *service) carryOut(session intercept.Session, c intercept.Call, call inj
 	default:
 		// It was held as long as the rule says, whatever becomes of it now.
 		s.l.drain()
-		s.l.log.Append(s.Name, event.Syscall, record(call, d), s.l.faults.since(d.Rule))
+		s.l.log.Append(s.Name, event.Syscall, record(call, d), s.l.faults.Since(d.Rule))
 		s.proceed(answering{session, func() { engine.Settled(call) }}, c)
 	}
 }
@@ -182,7 +183,7 @@ func (s *service) deny(session intercept.Session, c intercept.Call, call inject.
 		err = session.Reply(c.ID, intercept.Reply{Answer: true, Errno: d.Errno})
 		return err == nil
 	}
-	if s.l.log.AppendIf(answer, s.Name, event.Syscall, record(call, d), s.l.faults.since(d.Rule)) {
+	if s.l.log.AppendIf(answer, s.Name, event.Syscall, record(call, d), s.l.faults.Since(d.Rule)) {
 		return
 	}
 	s.withdrawn(call, d, held)

@@ -222,6 +222,16 @@ func (a *branchActive) Release() {
 	}
 }
 
+// LetGo lets go what rules hold when it is its branch's turn.
+func (a *branchActive) LetGo() (int, error) {
+	leave, err := a.w.order(injection("let go", a.rules))
+	if err != nil {
+		return 0, err
+	}
+	defer leave()
+	return a.Active.LetGo()
+}
+
 // reaches returns a service and all that it may talk to, on however many ways: what it depends on and what
 // its arguments and environment name. A name that stands there by chance only adds.
 func (s *system) reaches(name string) map[string]bool {

@@ -25,6 +25,7 @@ import (
 	"github.com/squallhq/squall/internal/intercept/notify"
 	"github.com/squallhq/squall/internal/launch"
 	"github.com/squallhq/squall/internal/plan"
+	"github.com/squallhq/squall/internal/run/rules"
 	"github.com/squallhq/squall/internal/run/wire"
 	"github.com/squallhq/squall/internal/seed"
 	"github.com/squallhq/squall/internal/vtime"
@@ -124,9 +125,11 @@ func (l *leaf) lead(ctx context.Context, in *launch.Inside, suite *spec.Suite) (
 		return l.unbuilt(err), nil
 	}
 	l.system.reaper = launch.NewReaper()
-	l.faults = newFaults(l.log, l.system.inject, l.system.net, l.system.messages)
-	l.faults.process = l.processes()
-	l.faults.spared = l.choices.spared
+	l.system.processes = l.processes()
+	l.faults = rules.New(rules.Config{
+		Log: l.log, Syscall: l.system.inject, Link: l.system.net, Message: l.system.messages, Process: l.system.processes,
+		Spared: l.choices.spared,
+	})
 	l.system.inject.Exhaust(l.choices.fires)
 	for _, s := range suite.Services {
 		if s.Dir == "" {
@@ -152,7 +155,7 @@ func (l *leaf) touch() {
 	l.log.Len()
 	l.system.inject.Fired("")
 	l.system.net.Fired("")
-	l.faults.rule("")
+	l.faults.Rule("")
 	for _, s := range l.services {
 		s.current()
 	}

@@ -15,7 +15,9 @@ import (
 	"github.com/squallhq/squall/internal/launch"
 	"github.com/squallhq/squall/internal/link"
 	"github.com/squallhq/squall/internal/plan"
+	"github.com/squallhq/squall/internal/run/disturb"
 	"github.com/squallhq/squall/internal/run/ready"
+	"github.com/squallhq/squall/internal/run/rules"
 	"github.com/squallhq/squall/internal/run/wire"
 	"github.com/squallhq/squall/internal/vtime"
 	"github.com/squallhq/squall/property"
@@ -38,7 +40,7 @@ type leaf struct {
 	system   *system
 	services map[string]*service
 	reach    plan.Reach
-	faults   *faults
+	faults   *rules.Set
 	judge    judge
 	choices  *choices
 	// operations is set once the body has had to do with the system.
@@ -69,7 +71,9 @@ type system struct {
 	net     *network
 	// messages are the rules on what passes on connections.
 	messages *messages
-	find     func(string) (protocol.Protocol, bool)
+	// processes are the rules on what becomes of processes.
+	processes *disturb.Processes
+	find      func(string) (protocol.Protocol, bool)
 	// temp is a directory that is the leaf's own, whatever the world is made of.
 	temp string
 }
@@ -202,7 +206,7 @@ func (l *leaf) body(ctx context.Context) outcome {
 	defer cancel()
 	w := &world{l: l}
 	l.log.Append(event.Driver, event.Body, map[string]any{"phase": "begin", "scenario": l.plan.Scenario.Name})
-	rules, err := l.faults.install(during(l.plan.Rules(), "body"))
+	rules, err := l.faults.Install(during(l.plan.Rules(), "body"))
 	if err != nil {
 		return outcome{Ending: check.Ending{Kind: check.Cut, Err: uninstallable(err)}}
 	}
@@ -236,9 +240,9 @@ func uninstallable(err error) *spec.Ended {
 	if errors.Is(err, link.ErrNeedsOwnedNetwork) {
 		end.Code = string(verdict.NeedsNamespaces)
 	}
-	var install *installError
+	var install *rules.InstallError
 	if errors.As(err, &install) {
-		end.Subject, end.Position = install.rule.ID, install.rule.Position
+		end.Subject, end.Position = install.Rule.ID, install.Rule.Position
 	}
 	return end
 }

@@ -92,7 +92,7 @@ func (m *messages) over(f link.Flow) {
 
 // bypasses returns a reason for each rule that connections passed by.
 func (m *messages) bypasses() []verdict.Reason {
-	rules := m.l.faults.rules() // before mu, which is taken by who installs
+	rules := m.l.faults.All() // before mu, which is taken by who installs
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var out []verdict.Reason
@@ -148,9 +148,9 @@ func (c *conversed) decide(_ int64, m *protocol.Message) message.Action {
 		return message.Action{}
 	}
 	a := d.Rule.Answer
-	until := c.m.l.faults.ended(d.ID)
+	until := c.m.l.faults.Ended(d.ID)
 	if d.Rule.Verb == string(protocol.Hold) {
-		until = c.m.l.faults.gate(d.ID)
+		until = c.m.l.faults.Gate(d.ID)
 	}
 	return message.Action{
 		Verb: protocol.Verb(d.Rule.Verb), Rule: d.ID, Delay: d.Rule.Delay, How: message.Ending(d.Rule.How),
@@ -221,7 +221,7 @@ func (c *conversed) causes(e message.Event) []int64 {
 		out = append(out, seq)
 	}
 	if e.Rule != "" {
-		out = append(out, c.m.l.faults.since(e.Rule))
+		out = append(out, c.m.l.faults.Since(e.Rule))
 	}
 	return out
 }
@@ -240,26 +240,6 @@ func (c *conversed) lost(why error) {
 
 // Decisions returns what the limits decided.
 func (m *messages) Decisions() []bundle.Decision { return m.Messages.Decisions() }
-
-// heal lifts the rules on messages that are in force still, so that services can end in an orderly way.
-func (f *faults) heal() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var rest []fault.Rule
-	for _, r := range f.all {
-		if r.Message != nil && f.active[r.ID] {
-			rest = append(rest, r)
-		}
-	}
-	f.release(rest)
-}
-
-// rules returns every rule that was in force at some time.
-func (f *faults) rules() []fault.Rule {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return append([]fault.Rule{}, f.all...)
-}
 
 // whyNoMessage says what passed instead of the requests that a rule waits for.
 func (l *leaf) whyNoMessage(r fault.Rule) string {

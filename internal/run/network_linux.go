@@ -122,7 +122,7 @@ func (n *network) record(r link.Record) {
 		causes = append(causes, seq)
 	}
 	if r.Rule != "" {
-		causes = append(causes, n.l.faults.since(r.Rule))
+		causes = append(causes, n.l.faults.Since(r.Rule))
 	}
 	n.l.log.Append(r.Flow.Client, event.Link, fields, causes...)
 }

@@ -48,7 +48,7 @@ func (l *leaf) start(ctx context.Context) *verdict.Reason {
 		}
 	}
 	if rules := during(l.plan.Rules(), "start"); len(rules) > 0 {
-		if _, err := l.faults.install(rules); err != nil {
+		if _, err := l.faults.Install(rules); err != nil {
 			why := uninstallable(err)
 			return &verdict.Reason{Code: verdict.Code(why.Code), Detail: why.Detail, Subject: why.Subject, Position: why.Position}
 		}
@@ -145,8 +145,8 @@ func (l *leaf) stop() {
 		_ = c.Close()
 	}
 	l.system.net.heal()
-	l.faults.heal()
-	l.faults.process.Close()
+	l.faults.Heal()
+	l.system.processes.Close()
 	for _, layer := range l.layers() {
 		var wg sync.WaitGroup
 		for _, s := range layer {
@@ -195,9 +195,9 @@ func (l *leaf) done(end outcome, duration time.Duration) wire.Done {
 	}
 	in := check.Input{
 		Ending: end.Ending, Expected: end.expected && !l.judge.unjudged.Load(), Expect: end.expect, Asserted: l.judge.asserted.Load(),
-		Reasons: slices.Concat(end.reasons, l.faults.bypasses(), l.system.messages.bypasses(), l.choices.reason(), reasons), Warnings: warnings, Records: records, Events: l.log.All(),
+		Reasons: slices.Concat(end.reasons, l.faults.Bypasses(), l.system.messages.bypasses(), l.choices.reason(), reasons), Warnings: warnings, Records: records, Events: l.log.All(),
 	}
-	rules := l.faults.records()
+	rules := l.faults.Records()
 	for _, r := range rules {
 		in.Rules = append(in.Rules, check.Rule{RuleRecord: r, Why: l.why(r)})
 	}
@@ -222,7 +222,7 @@ func (l *leaf) why(r bundle.RuleRecord) string {
 	if r.Fired > 0 {
 		return ""
 	}
-	rule, ok := l.faults.rule(r.ID)
+	rule, ok := l.faults.Rule(r.ID)
 	if !ok {
 		return ""
 	}
@@ -233,7 +233,7 @@ func (l *leaf) why(r bundle.RuleRecord) string {
 		return l.whyNoMessage(rule)
 	}
 	if rule.Process != nil {
-		return l.faults.process.Why(rule.ID)
+		return l.system.processes.Why(rule.ID)
 	}
 	n := 0
 	for _, e := range l.log.All() {

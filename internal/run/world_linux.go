@@ -109,7 +109,7 @@ func (w *world) Inject(_ context.Context, rules ...fault.Rule) (spec.Active, err
 		return nil, err
 	}
 	defer leave()
-	active, err := w.l.faults.install(rules)
+	active, err := w.l.faults.Install(rules)
 	if err != nil {
 		return nil, uninstallable(err)
 	}

@@ -26,7 +26,12 @@ func (suites) Load(_ context.Context, source string) (*spec.Suite, error) {
 	bodies := map[string]spec.Body{
 		"waits": func(ctx context.Context, w spec.World) (any, error) { return nil, w.Sleep(ctx, 3*time.Second) },
 		"deadlocks": func(_ context.Context, w spec.World) (any, error) {
-			w.(*world).l.faults.mu.Lock()
+			locked := make(chan struct{})
+			go w.(*world).l.log.AppendIf(func() bool {
+				close(locked)
+				select {}
+			}, event.Driver, event.Note, nil)
+			<-locked
 			return nil, nil
 		},
 		"overdue": func(_ context.Context, w spec.World) (any, error) {
