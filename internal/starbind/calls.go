@@ -22,7 +22,8 @@ const maxPartial = 16 << 20
 func partialEntry() entry {
 	params := syscallParams()
 	for i := range params {
-		params[i].Doc = strings.ReplaceAll(params[i].Doc, "matching call", "call of more bytes")
+		doc := strings.ReplaceAll(params[i].Doc, "matching calls", "calls of more bytes")
+		params[i].Doc = strings.ReplaceAll(doc, "matching call", "call of more bytes")
 	}
 	return entry{
 		Name: "partial", Phases: bind.AtLoad | bind.InBody, Pure: true,
@@ -165,6 +166,19 @@ func (c *call) callsNamed(kw bind.Keyword, service string) (callSet, bool) {
 	}
 	c.Errorf(kw.At, source.Nearest(kw.Name, known), "%s has no op %q", service, kw.Name)
 	return callSet{}, false
+}
+
+// onLink limits a rule to the sockets of a link, and reports where that can't be.
+func (c *call) onLink(kw bind.Keyword, family callSet, s *fault.Syscall) {
+	switch {
+	case family.Descriptor < 0:
+		c.Errorf(kw.At, "", "link= does not apply to %s, which has no socket", kw.Name)
+	case s.Link.A != s.Service && s.Service != "":
+		c.Errorf(kw.At, "", "link= names connections that %s makes, and this is a rule on %s: give it the calls of %s", s.Link.A, s.Service, s.Link.A)
+	case kw.Value.(*syscallEffect).onSet && !slices.Contains(s.On, fault.Socket) && len(s.On) > 0:
+		c.Errorf(kw.At, "", "link= is for sockets, and on= leaves them out")
+	}
+	s.On = []fault.Descriptor{fault.Socket}
 }
 
 // opCalls are the calls of an op, as one family.

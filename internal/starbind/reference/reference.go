@@ -18,14 +18,16 @@ type Section struct{ Title, Text, Last string }
 // Sections divides the table, in its order.
 func Sections() []Section {
 	return []Section{
-		{"The system", "What is declared here is started for each leaf, in a network of its own.", "determinism"},
-		{"Faults in system calls", "A keyword names a family of calls or one call; deny() or delay() says what happens to them.", "fault_stop"},
+		{"The system", "What is declared here is started for each leaf, in a network of its own.", "decoder"},
+		{"Faults in system calls", "A keyword names a family of calls or one call; deny(), delay(), partial(), hold() or crash() says what happens to them.", "fault_all"},
 		{"Faults on connections", "Effects go into rules= of an assumption, or into a call of fault(). They act on established connections too.", "link"},
-		{"Faults on requests", "They stand where effects on connections do; the target is an interface whose requests can be told apart. Which fields a request has, and what its answer has, depends on the protocol.", "hold"},
-		{"Scenarios", "", "expect_hang"},
+		{"Faults on requests", "They stand where effects on connections do; the target is an interface whose requests can be told apart. Which fields a request has, and what its answer has, depends on the protocol. delay(), duplicate() and hold(), above, act on requests too.", "drop"},
+		{"Scenarios", "", "fault_scenario"},
+		{"Unknowns", "What is not known beforehand is named, and each possibility gets a leaf.", "parallel"},
+		{"Expectations", "", "expect_hang"},
 		{"Matchers", "", "match.never"},
 		{"Properties", "", "always"},
-		{"In a scenario", "", "choose"},
+		{"Processes and time", "", "sleep"},
 		{"Assertions and events", "", "causal_chain"},
 		{"Other values", "", "duration"},
 		{"Files", "", "load_yaml"},
