@@ -16,12 +16,10 @@ import (
 	"github.com/squallhq/squall/internal/inject"
 	"github.com/squallhq/squall/internal/intercept"
 	"github.com/squallhq/squall/internal/link/dial"
+	"github.com/squallhq/squall/internal/run/args"
 	"github.com/squallhq/squall/internal/run/rules"
 	"github.com/squallhq/squall/verdict"
 )
-
-// pathLimit bounds a path that is read from a program's memory, as the kernel does.
-const pathLimit = 4096
 
 // subscription is what a service's programs are stopped at: what the leaf may inject into, and what
 // the network needs. It cannot grow once a program runs.
@@ -117,9 +115,12 @@ func (s *service) describe(session intercept.Session, c intercept.Call, needs in
 			call.Descriptor, call.Path = kind, path
 		}
 	}
+	if needs.Peer && (call.Descriptor == fault.Socket || call.Descriptor == "") {
+		call.Peer = s.peer(session, c, f)
+	}
 	if f.Path >= 0 && needs.Path {
-		call.Path = s.path(session, c, f)
-		call.Other = otherPath(session, c)
+		call.Path = args.Path(session, c, f)
+		call.Other = args.OtherPath(session, c)
 	}
 	return call
 }
@@ -315,7 +316,7 @@ func (s *service) bypass(session intercept.Session, c intercept.Call, what strin
 // connect leads a connection where the system's declaration says.
 func (s *service) connect(session intercept.Session, c intercept.Call) {
 	fd := int(int32(c.Args[0]))
-	address := sockaddr(session, c, c.Args[1], c.Args[2])
+	address := args.SocketAddress(session, c, c.Args[1], c.Args[2])
 	if address == nil {
 		s.reply(session, c, intercept.Reply{})
 		return
@@ -397,26 +398,6 @@ func (s *service) socketName(session intercept.Session, c intercept.Call) {
 	case a.Errno != 0:
 		s.reply(session, c, intercept.Reply{Answer: true, Errno: a.Errno})
 	default:
-		s.reply(session, c, intercept.Reply{Answer: true, Errno: int(give(session, c, buffer, length, a.Addr))})
+		s.reply(session, c, intercept.Reply{Answer: true, Errno: int(args.Give(session, c, buffer, length, a.Addr))})
 	}
-}
-
-// give writes a value into a buffer of the program, cut to its length, and the full length beside it.
-func give(session intercept.Session, c intercept.Call, buffer, length uint64, value []byte) unix.Errno {
-	var n [4]byte
-	if got, err := session.ReadMemory(c, length, n[:]); err != nil || got < 4 {
-		return unix.EFAULT
-	}
-	room := int32(binary.NativeEndian.Uint32(n[:]))
-	if room < 0 {
-		return unix.EINVAL
-	}
-	if cut := value[:min(len(value), int(room))]; len(cut) > 0 && session.WriteMemory(c, buffer, cut) != nil {
-		return unix.EFAULT
-	}
-	binary.NativeEndian.PutUint32(n[:], uint32(len(value)))
-	if session.WriteMemory(c, length, n[:]) != nil {
-		return unix.EFAULT
-	}
-	return 0
 }

@@ -24,7 +24,9 @@ import (
 	"github.com/squallhq/squall/internal/inject"
 	"github.com/squallhq/squall/internal/intercept/notify"
 	"github.com/squallhq/squall/internal/launch"
+	"github.com/squallhq/squall/internal/link"
 	"github.com/squallhq/squall/internal/plan"
+	"github.com/squallhq/squall/internal/run/mediate"
 	"github.com/squallhq/squall/internal/run/rules"
 	"github.com/squallhq/squall/internal/run/wire"
 	"github.com/squallhq/squall/internal/seed"
@@ -120,7 +122,10 @@ func (l *leaf) lead(ctx context.Context, in *launch.Inside, suite *spec.Suite) (
 	if in.Mode == launch.ModeShared {
 		l.system.temp = layout.Temp
 	}
-	l.system.messages = newMessages(l)
+	l.system.messages = mediate.New(mediate.Config{
+		Suite: suite, Seed: l.plan.Seed, Find: l.system.find, Log: l.log, Shared: in.Mode == launch.ModeShared, Speaks: l.reach.Speaks,
+		Rules: func() *rules.Set { return l.faults }, Opened: func(f link.Flow) int64 { return l.system.net.openedBy(f) }, Drain: l.drain,
+	})
 	if l.system.net, err = newNetwork(l, in); err != nil {
 		return l.unbuilt(err), nil
 	}

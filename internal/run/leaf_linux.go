@@ -16,6 +16,7 @@ import (
 	"github.com/squallhq/squall/internal/link"
 	"github.com/squallhq/squall/internal/plan"
 	"github.com/squallhq/squall/internal/run/disturb"
+	"github.com/squallhq/squall/internal/run/mediate"
 	"github.com/squallhq/squall/internal/run/ready"
 	"github.com/squallhq/squall/internal/run/rules"
 	"github.com/squallhq/squall/internal/run/wire"
@@ -70,7 +71,7 @@ type system struct {
 	inject  *inject.Engine
 	net     *network
 	// messages are the rules on what passes on connections.
-	messages *messages
+	messages *mediate.Messages
 	// processes are the rules on what becomes of processes.
 	processes *disturb.Processes
 	find      func(string) (protocol.Protocol, bool)

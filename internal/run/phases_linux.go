@@ -195,7 +195,7 @@ func (l *leaf) done(end outcome, duration time.Duration) wire.Done {
 	}
 	in := check.Input{
 		Ending: end.Ending, Expected: end.expected && !l.judge.unjudged.Load(), Expect: end.expect, Asserted: l.judge.asserted.Load(),
-		Reasons: slices.Concat(end.reasons, l.faults.Bypasses(), l.system.messages.bypasses(), l.choices.reason(), reasons), Warnings: warnings, Records: records, Events: l.log.All(),
+		Reasons: slices.Concat(end.reasons, l.faults.Bypasses(), l.system.messages.Bypasses(), l.choices.reason(), reasons), Warnings: warnings, Records: records, Events: l.log.All(),
 	}
 	rules := l.faults.Records()
 	for _, r := range rules {

@@ -168,6 +168,19 @@ func (c *call) callsNamed(kw bind.Keyword, service string) (callSet, bool) {
 	return callSet{}, false
 }
 
+// onLink limits a rule to the sockets of a link, and reports where that can't be.
+func (c *call) onLink(kw bind.Keyword, family callSet, s *fault.Syscall) {
+	switch {
+	case family.Descriptor < 0:
+		c.Errorf(kw.At, "", "link= does not apply to %s, which has no socket", kw.Name)
+	case s.Link.A != s.Service && s.Service != "":
+		c.Errorf(kw.At, "", "link= names connections that %s makes, and this is a rule on %s: give it the calls of %s", s.Link.A, s.Service, s.Link.A)
+	case kw.Value.(*syscallEffect).onSet && !slices.Contains(s.On, fault.Socket) && len(s.On) > 0:
+		c.Errorf(kw.At, "", "link= is for sockets, and on= leaves them out")
+	}
+	s.On = []fault.Descriptor{fault.Socket}
+}
+
 // opCalls are the calls of an op, as one family.
 func opCalls(o spec.Op) callSet {
 	set := callSet{fault.Family{Descriptor: -1, Path: -1, PathAt: -1}, o.Path}

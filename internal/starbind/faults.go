@@ -109,6 +109,7 @@ func syscallParams() []param {
 		{Name: "mode", Kind: bind.Choice("stochastic", "exhaustive"), Preset: `"stochastic"`, Doc: `"exhaustive", with probability and max_fires, gives each way to hit and spare the first max_fires matching calls a leaf of its own, instead of drawing`},
 		{Name: "on", Kind: calls.Descriptor(), Preset: "what the call is mostly for", Doc: `kinds of descriptor: "file", "socket", "pipe", "tty", "other", a list of them, or "any"`},
 		{Name: "path", Kind: calls.Glob(), Preset: "any", Doc: `glob over the file's absolute path; * does not cross /, ** does`},
+		{Name: "link", Kind: aLink(), Preset: "any", Doc: "only calls on sockets that the service has connected so: link(the service, another)"},
 		{Name: "optional", Kind: bind.Bool(), Preset: "False", Doc: "a leaf may pass although the rule never fired"},
 		{Name: "during", Kind: bind.Choice("body", "start"), Preset: `"body"`, Doc: `"start" puts it in force before the programs run`},
 		{Name: "label", Kind: bind.Name(), Preset: "the keyword", Doc: "its name in records"},
@@ -212,6 +213,9 @@ func effectOf(c *call) *syscallEffect {
 	if c.Entry.Acts != 0 { // delay and hold
 		e.message = &messageEffect{verb: protocol.Verb(c.Entry.Name), delay: e.rule.Delay, match: c.matches("path"), refused: refusedByMessages(c)}
 	}
+	if l := arg[*linkValue](c, "link"); l != nil {
+		e.rule.Link = &l.pair
+	}
 	e.rule.Crash = c.Entry.Name == "crash"
 	e.rule.Hold, e.rule.Partial = c.Entry.Name == "hold", int64(arg[int](c, "bytes"))
 	if c.Entry.Name == "delay" && e.rule.Delay == 0 && c.Has("duration") {
@@ -306,6 +310,9 @@ func (c *call) syscallOf(kw bind.Keyword, service string) (fault.Syscall, bool) 
 	}
 	if !e.onSet {
 		s.On = family.On
+	}
+	if s.Link != nil {
+		c.onLink(kw, family, &s)
 	}
 	if family.glob != "" && s.Path == "" {
 		s.Path = family.glob

@@ -158,7 +158,7 @@ func (c *call) matches(params ...string) []bind.Keyword {
 // refusedByMessages are the keywords of a call that mean nothing for requests.
 func refusedByMessages(c *call) []bind.Keyword {
 	var out []bind.Keyword
-	names := []string{"errno", "on", "mode"}
+	names := []string{"errno", "on", "mode", "link"}
 	if c.Entry.Name == string(protocol.Duplicate) {
 		names = []string{"count", "direction"}
 	}

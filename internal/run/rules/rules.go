@@ -176,10 +176,12 @@ type InstallError struct {
 	err  error
 }
 
+// Error implements error.
 func (e *InstallError) Error() string {
 	return fmt.Sprintf("%s on %s (%s): %v", e.Rule.Effect(), e.Rule.Target(), e.Rule.ID, e.err)
 }
 
+// Unwrap returns why.
 func (e *InstallError) Unwrap() error { return e.err }
 
 // active is spec.Active.

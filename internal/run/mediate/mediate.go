@@ -1,4 +1,5 @@
-package run
+// Package mediate follows the messages on the connections of a leaf and has the rules decide on them.
+package mediate
 
 import (
 	"fmt"
@@ -12,18 +13,35 @@ import (
 	"github.com/squallhq/squall/internal/inject"
 	"github.com/squallhq/squall/internal/link"
 	"github.com/squallhq/squall/internal/link/message"
+	"github.com/squallhq/squall/internal/run/rules"
+	"github.com/squallhq/squall/internal/seed"
 	"github.com/squallhq/squall/protocol"
 	"github.com/squallhq/squall/spec"
 	"github.com/squallhq/squall/verdict"
 )
 
-// messages joins the engine that decides on requests with the connections that carry them, and writes
+// Config is what the messages of a leaf are followed with.
+type Config struct {
+	Suite *spec.Suite
+	Seed  seed.Seed
+	Find  func(string) (protocol.Protocol, bool)
+	Log   *event.Log
+	// Shared tells that no connection can be mediated.
+	Shared bool
+	// Speaks reports whether a rule may act on the messages of a connection.
+	Speaks func(client, server, iface string) bool
+	// Rules returns the rules in force, Opened the event of a connection's connect.
+	Rules  func() *rules.Set
+	Opened func(link.Flow) int64
+	// Drain brings into the log what the services have printed so far.
+	Drain func()
+}
+
+// Messages joins the engine that decides on requests with the connections that carry them, and writes
 // down what passes.
-type messages struct {
+type Messages struct {
 	*inject.Messages
-	l *leaf
-	// shared tells that no connection can be mediated.
-	shared bool
+	cfg Config
 
 	mu sync.Mutex
 	// blind are the connections whose messages can't be told apart any more, with the reason.
@@ -32,21 +50,22 @@ type messages struct {
 	bypass map[string]string
 }
 
-func newMessages(l *leaf) *messages {
-	return &messages{
-		Messages: inject.NewMessages(l.plan.Seed, l.system.find), l: l,
+// New returns the messages of a leaf in which nothing has passed.
+func New(cfg Config) *Messages {
+	return &Messages{
+		Messages: inject.NewMessages(cfg.Seed, cfg.Find), cfg: cfg,
 		blind: map[link.Flow]string{}, bypass: map[string]string{},
 	}
 }
 
-// observed tells whether the messages to an interface are written down without any rule.
-func (l *leaf) observed(server, iface string) bool {
-	face := l.face(server, iface)
+// Observed tells whether the messages to an interface are written down without any rule.
+func (m *Messages) Observed(server, iface string) bool {
+	face := m.face(server, iface)
 	return face != nil && face.Messages
 }
 
-func (l *leaf) face(server, iface string) *spec.Interface {
-	for _, s := range l.system.suite.Services {
+func (m *Messages) face(server, iface string) *spec.Interface {
+	for _, s := range m.cfg.Suite.Services {
 		for _, f := range s.Interfaces {
 			if s.Name == server && f.Name == iface {
 				return f
@@ -56,9 +75,9 @@ func (l *leaf) face(server, iface string) *spec.Interface {
 	return nil
 }
 
-// Install implements actor.
-func (m *messages) Install(rules ...fault.Rule) error {
-	if m.shared {
+// Install implements rules.Actor.
+func (m *Messages) Install(rules ...fault.Rule) error {
+	if m.cfg.Shared {
 		return link.ErrNeedsOwnedNetwork
 	}
 	if err := m.Messages.Install(rules...); err != nil {
@@ -77,22 +96,22 @@ func (m *messages) Install(rules ...fault.Rule) error {
 }
 
 // passed notes that a connection passes a rule by; it is called with mu held.
-func (m *messages) passed(id string, f link.Flow, why string) {
+func (m *Messages) passed(id string, f link.Flow, why string) {
 	if _, known := m.bypass[id]; !known {
 		m.bypass[id] = fmt.Sprintf("the messages of %s can't be told apart: %s", f, why)
 	}
 }
 
-// over forgets a connection that has ended.
-func (m *messages) over(f link.Flow) {
+// Over forgets a connection that has ended.
+func (m *Messages) Over(f link.Flow) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.blind, f)
 }
 
-// bypasses returns a reason for each rule that connections passed by.
-func (m *messages) bypasses() []verdict.Reason {
-	rules := m.l.faults.All() // before mu, which is taken by who installs
+// Bypasses returns a reason for each rule that connections passed by.
+func (m *Messages) Bypasses() []verdict.Reason {
+	rules := m.cfg.Rules().All() // before mu, which is taken by who installs
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var out []verdict.Reason
@@ -109,13 +128,13 @@ func (m *messages) bypasses() []verdict.Reason {
 	return out
 }
 
-// follow says how the messages of a connection are dealt with.
-func (m *messages) follow(f link.Flow) (message.Config, bool) {
-	face := m.l.face(f.Server, f.Interface)
-	if face == nil || m.shared || !m.l.reach.Speaks(f.Client, f.Server, f.Interface) && !face.Messages {
+// Follow says how the messages of a connection are dealt with.
+func (m *Messages) Follow(f link.Flow) (message.Config, bool) {
+	face := m.face(f.Server, f.Interface)
+	if face == nil || m.cfg.Shared || !m.cfg.Speaks(f.Client, f.Server, f.Interface) && !face.Messages {
 		return message.Config{}, false
 	}
-	p, _ := m.l.system.find(face.Protocol)
+	p, _ := m.cfg.Find(face.Protocol)
 	speaker, ok := p.(protocol.Speaker)
 	if !ok {
 		return message.Config{}, false
@@ -127,7 +146,7 @@ func (m *messages) follow(f link.Flow) (message.Config, bool) {
 // conversed is one connection whose messages are followed. The Conn calls its methods one at a time, except that
 // decide may run beside tell.
 type conversed struct {
-	m    *messages
+	m    *Messages
 	flow link.Flow
 	face *spec.Interface
 	// requests has the events of requests that are not answered; only tell uses it.
@@ -148,9 +167,9 @@ func (c *conversed) decide(_ int64, m *protocol.Message) message.Action {
 		return message.Action{}
 	}
 	a := d.Rule.Answer
-	until := c.m.l.faults.Ended(d.ID)
+	until := c.m.cfg.Rules().Ended(d.ID)
 	if d.Rule.Verb == string(protocol.Hold) {
-		until = c.m.l.faults.Gate(d.ID)
+		until = c.m.cfg.Rules().Gate(d.ID)
 	}
 	return message.Action{
 		Verb: protocol.Verb(d.Rule.Verb), Rule: d.ID, Delay: d.Rule.Delay, How: message.Ending(d.Rule.How),
@@ -200,9 +219,9 @@ func (c *conversed) tell(e message.Event) {
 		c.lost(e.Err)
 	}
 	fields["op"] = op
-	log := c.m.l.log
+	log := c.m.cfg.Log
 	// What its sender printed or wrote before stands before it.
-	c.m.l.drain()
+	c.m.cfg.Drain()
 	seq := log.Append(f.Client, event.Message, fields, c.causes(e)...).Seq
 	switch {
 	case e.Op == message.Request && !e.Request.Silent:
@@ -217,11 +236,11 @@ func (c *conversed) causes(e message.Event) []int64 {
 	var out []int64
 	if seq := c.requests[e.Index]; seq > 0 {
 		out = append(out, seq)
-	} else if seq := c.m.l.system.net.openedBy(c.flow); seq > 0 {
+	} else if seq := c.m.cfg.Opened(c.flow); seq > 0 {
 		out = append(out, seq)
 	}
 	if e.Rule != "" {
-		out = append(out, c.m.l.faults.Since(e.Rule))
+		out = append(out, c.m.cfg.Rules().Since(e.Rule))
 	}
 	return out
 }
@@ -239,55 +258,4 @@ func (c *conversed) lost(why error) {
 }
 
 // Decisions returns what the limits decided.
-func (m *messages) Decisions() []bundle.Decision { return m.Messages.Decisions() }
-
-// whyNoMessage says what passed instead of the requests that a rule waits for.
-func (l *leaf) whyNoMessage(r fault.Rule) string {
-	seen, failed := l.system.messages.Seen(r.ID)
-	m := r.Message
-	switch {
-	case failed != "":
-		return fmt.Sprintf("%s matched, but %s", count(seen.Matched, "request"), failed)
-	case seen.Requests == 0:
-		return l.whyNoRequest(r)
-	case seen.Matched == 0:
-		return fmt.Sprintf("%s seen, none matched %s; there was %s", count(seen.Requests, "request"), m.Limits(), strings.Join(seen.Examples, "; "))
-	}
-	limits := strings.Join(limitsOf(r.When), ", ")
-	return fmt.Sprintf("%s seen, %d matched%s, but it hits none of these (%s)", count(seen.Requests, "request"), seen.Matched, orNothing(" ", m.Limits()), limits)
-}
-
-// whyNoRequest says why a rule saw no request at all.
-func (l *leaf) whyNoRequest(r fault.Rule) string {
-	p := r.Message.Pair
-	connections, own := 0, false
-	for _, e := range l.log.All() {
-		switch {
-		case e.Kind == event.Link && e.String("op") == "connect" && p.Matches(e.String("client"), e.String("server"), e.String("interface")):
-			connections++
-		case e.Kind == event.StepSend && e.String("target") == p.B+"."+p.Interface:
-			own = true
-		}
-	}
-	switch {
-	case connections > 0:
-		return fmt.Sprintf("%s %s, but no request passed while it was in force", count(connections, "connection"), r.Target())
-	case own:
-		return fmt.Sprintf("no connection %s in this leaf but the scenario's own, which no rule hits", r.Target())
-	}
-	return fmt.Sprintf("no connection %s in this leaf", r.Target())
-}
-
-func orNothing(before, s string) string {
-	if s == "" {
-		return ""
-	}
-	return before + s
-}
-
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
+func (m *Messages) Decisions() []bundle.Decision { return m.Messages.Decisions() }
