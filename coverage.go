@@ -42,7 +42,8 @@ func coverage(p *plan.Plan) []bundle.PlanCoverage {
 			return slices.ContainsFunc(l.Reach().Calls(s.Name), onFiles)
 		})
 		add(bundle.PlanCoverage{Service: s.Name, Class: "process"}, func(l *plan.Leaf) bool {
-			return slices.Contains(l.Scenario.ActsOn, s.Name) || slices.Contains(l.Scenario.ActsOn, "")
+			return slices.Contains(l.Scenario.ActsOn, s.Name) || slices.Contains(l.Scenario.ActsOn, "") ||
+				slices.ContainsFunc(l.Rules(), func(r fault.Rule) bool { return r.Process != nil && r.Process.Service == s.Name })
 		})
 	}
 	return out

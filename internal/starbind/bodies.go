@@ -12,6 +12,7 @@ import (
 
 	"github.com/squallhq/squall/event"
 	"github.com/squallhq/squall/internal/starbind/bind"
+	"github.com/squallhq/squall/internal/starbind/oracle"
 	"github.com/squallhq/squall/internal/starbind/value"
 	"github.com/squallhq/squall/property"
 	"github.com/squallhq/squall/spec"
@@ -20,26 +21,7 @@ import (
 
 // bodyEntries are the builtins for scenarios, expectations and properties.
 func bodyEntries() []entry {
-	message := param{Name: "msg", Kind: bind.String(), Doc: "what is wrong when it does not hold"}
-	return slices.Concat(controlEntries(), []entry{
-		{
-			Name: "assert_true", Phases: bind.InBody | bind.InProperty, Checks: true,
-			Doc:     "fails the leaf where a condition is not true.",
-			Example: `assert_true(r.ok, "the order must be accepted")`,
-			Params:  []param{{Name: "cond", Kind: bind.Value(), Required: true, Doc: "the condition"}, message},
-			Do:      do(assertTrue),
-		},
-		{
-			Name: "assert_eq", Phases: bind.InBody | bind.InProperty, Checks: true,
-			Doc:     "fails the leaf where two values differ.",
-			Example: `assert_eq(r.status, 503)`,
-			Params: []param{
-				{Name: "a", Kind: bind.Value(), Required: true, Doc: "what is"},
-				{Name: "b", Kind: bind.Value(), Required: true, Doc: "what should be"}, message,
-			},
-			Do: do(assertEqual),
-		},
-	}, eventAssertions(), []entry{
+	return slices.Concat(controlEntries(), oracle.Assertions(), []entry{
 		{
 			Name: "fail", Phases: bind.Anywhere, Checks: true,
 			Doc:     "fails the leaf with a message. At the top level it is an error in the spec.",
@@ -52,7 +34,7 @@ func bodyEntries() []entry {
 			Doc:     "waits for an event, past or to come, and returns it. Where none comes, the leaf is INCONCLUSIVE (await-unmet).",
 			Example: `await_event(match.event(type = "stdout", msg = "elected"), timeout = "5s")`,
 			Params: []param{
-				{Name: "event", Kind: anEventPredicate(), Required: true, Doc: "a matcher, or a function of an event"},
+				{Name: "event", Kind: oracle.EventPredicate(), Required: true, Doc: "a matcher, or a function of an event"},
 				{Name: "timeout", Kind: bind.Duration(), Preset: "the body's", Doc: "how long to wait"},
 			},
 			Do: do(awaitEvent),
@@ -63,11 +45,11 @@ func bodyEntries() []entry {
 			Example: `await_stable("500ms", ignore = match.event(msg = "heartbeat"))`,
 			Params: []param{
 				{Name: "quiescence_window", Kind: bind.Duration(), Preset: `"1s"`, Doc: "how long nothing must happen"},
-				{Name: "ignore", Kind: anEventPredicate(), Preset: "nothing", Doc: "events that do not count"},
+				{Name: "ignore", Kind: oracle.EventPredicate(), Preset: "nothing", Doc: "events that do not count"},
 			},
 			Do: do(awaitStable),
 		},
-	}, traceEntries())
+	}, oracle.Queries())
 }
 
 // controlEntries steer the body and the services.
@@ -77,7 +59,7 @@ func controlEntries() []entry {
 			Name: "sleep", Phases: bind.InBody, Doc: "waits.", Example: `sleep("10ms")`,
 			Params: []param{{Name: "duration", Kind: bind.Duration(), Required: true, Doc: "how long"}},
 			Do: do(func(c *call) (starlark.Value, error) {
-				return starlark.None, c.worldly(c.env.world.Sleep(c.env.ctx, arg[time.Duration](c, "duration")))
+				return starlark.None, c.Worldly(c.env.world.Sleep(c.env.ctx, arg[time.Duration](c, "duration")))
 			}),
 		},
 	}...)
@@ -87,55 +69,9 @@ func controlEntries() []entry {
 func (c *call) finish(code verdict.Code, detail string) error {
 	e := spec.Ended{Code: string(code), Detail: detail, Position: c.Site.Start().String()}
 	if err := c.env.world.End(e); err != nil {
-		return c.worldly(err)
+		return c.Worldly(err)
 	}
 	return &e
-}
-
-func (c *call) violation(format string, args ...any) error {
-	return &property.Violation{Message: fmt.Sprintf(format, args...), Position: c.Site.Start().String()}
-}
-
-// asserted tells the world that the body makes an assertion, where it wants to know.
-func (c *call) asserted() {
-	if c.env.world == nil {
-		return
-	}
-	if v, ok := c.env.world.Events().(interface{ Asserted() }); ok {
-		v.Asserted()
-	}
-}
-
-func assertTrue(c *call) (starlark.Value, error) {
-	c.asserted()
-	if cond, _ := c.Args["cond"].(starlark.Value); cond.Truth() {
-		return starlark.None, nil
-	}
-	text := ""
-	if e := c.Exprs["cond"]; e != nil {
-		text = ": " + c.text(c.Args["cond"].(starlark.Value), e)
-	}
-	return nil, c.violation("%s", orElse(arg[string](c, "msg"), "assert_true"+text))
-}
-
-func assertEqual(c *call) (starlark.Value, error) {
-	c.asserted()
-	a, b := c.Args["a"].(starlark.Value), c.Args["b"].(starlark.Value)
-	if _, trace := b.(*value.Trace); trace {
-		a, b = b, a // a trace compares itself with a list, not the other way round
-	}
-	same, err := starlark.EqualDepth(a, b, 100)
-	if err != nil {
-		return nil, err
-	}
-	if same {
-		return starlark.None, nil
-	}
-	differ := fmt.Sprintf("%s is not %s", short(a), short(b))
-	if msg := arg[string](c, "msg"); msg != "" {
-		return nil, c.violation("%s: %s", msg, differ)
-	}
-	return nil, c.violation("assert_eq: %s", differ)
 }
 
 func doFail(c *call) (starlark.Value, error) {
@@ -152,7 +88,7 @@ func doFail(c *call) (starlark.Value, error) {
 	if c.env.when == bind.AtLoad {
 		return nil, errors.New(message)
 	}
-	return nil, c.violation("%s", message)
+	return nil, &property.Violation{Message: message, Position: c.Site.Start().String()}
 }
 
 func awaitEvent(c *call) (starlark.Value, error) {
@@ -162,14 +98,14 @@ func awaitEvent(c *call) (starlark.Value, error) {
 		ctx, cancel = context.WithTimeout(ctx, limit)
 	}
 	defer cancel()
-	e, err := c.env.world.Events().Await(ctx, arg[eventPredicate](c, "event").test(c.env.loader))
+	e, err := c.env.world.Events().Await(ctx, arg[oracle.Predicate](c, "event").Test(c.env.loader))
 	switch {
 	case err == nil:
-		return value.Of(e, c.whole()), nil
+		return value.Of(e, c.env.Trace()), nil
 	case limited && ctx.Err() != nil && c.env.ctx.Err() == nil:
-		return nil, c.finish(verdict.AwaitUnmet, fmt.Sprintf("no event in %s: %s", limit, c.text(starlark.None, c.Exprs["event"])))
+		return nil, c.finish(verdict.AwaitUnmet, fmt.Sprintf("no event in %s: %s", limit, oracle.Text(c.env.loader, starlark.None, c.Exprs["event"])))
 	}
-	return nil, c.worldly(err)
+	return nil, c.Worldly(err)
 }
 
 func awaitStable(c *call) (starlark.Value, error) {
@@ -179,12 +115,12 @@ func awaitStable(c *call) (starlark.Value, error) {
 	}
 	ignore := func(event.Event) (bool, error) { return false, nil }
 	if c.Has("ignore") {
-		ignore = arg[eventPredicate](c, "ignore").test(c.env.loader)
+		ignore = arg[oracle.Predicate](c, "ignore").Test(c.env.loader)
 	}
 	view := c.env.world.Events()
 	if err := view.AwaitStable(c.env.ctx, quiet, ignore); err != nil {
-		return nil, c.worldly(err)
+		return nil, c.Worldly(err)
 	}
-	view.Note(fmt.Sprintf("%snothing happened for %s", stableNote, quiet))
+	view.Note(fmt.Sprintf("%snothing happened for %s", oracle.StableNote, quiet))
 	return starlark.None, nil
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/squallhq/squall/event"
 	"github.com/squallhq/squall/internal/starbind/bind"
 	"github.com/squallhq/squall/internal/starbind/source"
+	"github.com/squallhq/squall/internal/starbind/topology"
+	"github.com/squallhq/squall/internal/starbind/value"
 	"github.com/squallhq/squall/property"
 	"github.com/squallhq/squall/spec"
 )
@@ -42,12 +44,21 @@ type bodyState struct {
 	named  map[string]starlark.Value
 }
 
+// Topology is that of the load.
+func (e *env) Topology() *topology.Topology { return e.loader.topology }
+
+// Context ends with the body's time.
+func (e *env) Context() context.Context { return e.ctx }
+
+// World is the world of a body.
+func (e *env) World() spec.World { return e.world }
+
 // Phase returns when the thread runs.
 func (e *env) Phase() bind.Phase { return e.when }
 
 // Diagnostic makes a diagnostic with the line of the source.
 func (e *env) Diagnostic(at source.Span, near, message string) source.Diagnostic {
-	return e.loader.diagnostic(at, near, message)
+	return e.loader.Diagnostic(at, near, message)
 }
 
 // Keep takes a diagnostic while loading.
@@ -92,7 +103,7 @@ func (ld *loader) scriptError(err error) *ScriptError {
 		switch {
 		case !isSpec(fr.Pos):
 		case out.Line == 0:
-			out.Diagnostic = ld.diagnostic(ld.runtimeSpan(fr.Pos), "", "")
+			out.Diagnostic = ld.Diagnostic(ld.runtimeSpan(fr.Pos), "", "")
 		default:
 			out.Trace = append(out.Trace, fmt.Sprintf("%s in %s", source.PlaceOf(fr.Pos), fr.Name))
 		}
@@ -154,7 +165,7 @@ func guarded(thread *starlark.Thread, fn starlark.Callable, args starlark.Tuple)
 				at = source.At(f.Position())
 			}
 			e, _ := bind.HostOf(thread).(*env)
-			err = &ScriptError{Diagnostic: e.loader.diagnostic(at, "", message), Trace: []string{}}
+			err = &ScriptError{Diagnostic: e.loader.Diagnostic(at, "", message), Trace: []string{}}
 		}
 	}()
 	return starlark.Call(thread, fn, args, nil)
@@ -176,43 +187,11 @@ func (ld *loader) settle(ctx context.Context, err error) error {
 		return fmt.Errorf("starbind: %s:%d:%d: %w", at.File, at.Line, at.Col, context.Cause(ctx))
 	}
 	// A failure of the world is no mistake of the spec: it stays visible to errors.Is.
-	var failed *worldError
+	var failed *bind.WorldError
 	if errors.As(err, &failed) {
 		return failed
 	}
 	return ld.scriptError(err)
-}
-
-// worldError is an error of the world, with the step that met it.
-type worldError struct {
-	position, step string
-	cause          error
-}
-
-func (e *worldError) Error() string {
-	return fmt.Sprintf("%s: %s: %v", e.position, e.step, e.cause)
-}
-
-func (e *worldError) Unwrap() error { return e.cause }
-
-// worldly wraps an error that the world gave to a builtin.
-func (c *call) worldly(err error) error {
-	if err == nil {
-		return nil
-	}
-	var ended *spec.Ended
-	if errors.As(err, &ended) {
-		if ended.Position == "" {
-			ended.Position = c.Site.Start().String()
-		}
-		return err
-	}
-	var violation *property.Violation
-	var script *ScriptError
-	if errors.As(err, &violation) || errors.As(err, &script) {
-		return err // of the spec's own code, which the world has called
-	}
-	return &worldError{position: c.Site.Start().String(), step: c.Entry.Name, cause: err}
 }
 
 // note is print() in a body: a note in the log.
@@ -261,17 +240,8 @@ func (ld *loader) expectOf(fn starlark.Callable, at string) spec.Expect {
 		_, decided := got.(starlark.Bool)
 		e.judged(decided || ld.program().Checks(fn))
 		if got == starlark.False {
-			return &property.Violation{Message: "the expectation returned False for " + short(v), Position: at}
+			return &property.Violation{Message: "the expectation returned False for " + value.Short(v), Position: at}
 		}
 		return nil
 	}
-}
-
-// short writes a value on one line of limited length.
-func short(v starlark.Value) string {
-	s := []rune(v.String())
-	if len(s) > 200 {
-		return string(s[:200]) + "..."
-	}
-	return string(s)
 }

@@ -9,8 +9,11 @@ import (
 	"go.starlark.net/starlark"
 
 	"github.com/squallhq/squall/internal/starbind/bind"
+	"github.com/squallhq/squall/internal/starbind/oracle"
 	"github.com/squallhq/squall/internal/starbind/source"
 	"github.com/squallhq/squall/internal/starbind/static"
+	"github.com/squallhq/squall/internal/starbind/topology"
+	"github.com/squallhq/squall/internal/starbind/value"
 	"github.com/squallhq/squall/spec"
 	"github.com/squallhq/squall/verdict"
 )
@@ -33,7 +36,7 @@ func choiceEntries() []entry {
 			Name: "nondet", Phases: bind.InBody,
 			Doc:     "without arguments, a choice between True and False. With services: parallel() puts no steps on them in order from here on.",
 			Example: `retried = nondet()`,
-			Params:  []param{{Name: "services", Kind: aService(), Variadic: true, Doc: "services whose steps may come in any order without a leaf for each"}},
+			Params:  []param{{Name: "services", Kind: topology.ServiceKind(), Variadic: true, Doc: "services whose steps may come in any order without a leaf for each"}},
 			Do:      do(doNondet),
 		},
 		{
@@ -111,7 +114,7 @@ func doParallel(c *call) (starlark.Value, error) {
 	how.Exempt = slices.Clone(c.env.body.exempt)
 	c.env.body.mu.Unlock()
 	if err := c.env.world.Parallel(c.env.ctx, how, branches...); err != nil {
-		return nil, c.worldly(err)
+		return nil, c.Worldly(err)
 	}
 	return starlark.NewList(results), nil
 }
@@ -144,7 +147,7 @@ func doChoose(c *call) (starlark.Value, error) {
 func (c *call) choose(name string, options []starlark.Value) (starlark.Value, error) {
 	i, err := c.env.world.Choose(spec.Choice{Name: name, Options: words(options)})
 	if err != nil {
-		return nil, c.worldly(err)
+		return nil, c.Worldly(err)
 	}
 	if i < 0 || i >= len(options) {
 		return nil, fmt.Errorf("choose %q: the world took option %d of %d", name, i, len(options))
@@ -175,7 +178,7 @@ func (c *call) choose(name string, options []starlark.Value) (starlark.Value, er
 func words(options []starlark.Value) []string {
 	out := make([]string, len(options))
 	for i, o := range options {
-		out[i] = short(o)
+		out[i] = value.Short(o)
 	}
 	return out
 }
@@ -203,7 +206,7 @@ func doAssume(c *call) (starlark.Value, error) {
 		default:
 			c.env.loader.decls.assumes = append(c.env.loader.decls.assumes, &ruling{
 				ld: c.env.loader, fn: fn, at: c.Where("cond"),
-				text: "assume: " + c.text(cond, c.Exprs["cond"]) + " does not hold, " + c.Site.Start().String(),
+				text: "assume: " + oracle.Text(c.env.loader, cond, c.Exprs["cond"]) + " does not hold, " + c.Site.Start().String(),
 			})
 		}
 		return starlark.None, nil
@@ -222,7 +225,7 @@ func doAssume(c *call) (starlark.Value, error) {
 	case starlark.True:
 		return starlark.None, nil
 	case starlark.False:
-		return nil, c.finish(verdict.Halted, "assume: "+c.text(cond, c.Exprs["cond"])+" does not hold")
+		return nil, c.finish(verdict.Halted, "assume: "+oracle.Text(c.env.loader, cond, c.Exprs["cond"])+" does not hold")
 	}
 	c.Errorf(c.Where("cond"), "", "assume needs True or False, got %s", bind.Describe(cond))
 	return nil, nil
@@ -334,9 +337,9 @@ func (ld *loader) findNames() {
 	slices.Sort(names)
 	for _, name := range names {
 		v := globals[name]
-		for _, s := range ld.decls.services {
-			if s.decl.Ref == "" && v == starlark.Value(s) {
-				s.decl.Ref = name
+		for _, s := range ld.topology.Services() {
+			if s.Decl.Ref == "" && v == starlark.Value(s) {
+				s.Decl.Ref = name
 			}
 		}
 		for _, s := range ld.decls.scenarios {

@@ -2,19 +2,21 @@ package starbind
 
 import (
 	"slices"
+	"time"
 
+	startime "go.starlark.net/lib/time"
 	"go.starlark.net/starlark"
 	"go.starlark.net/starlarkstruct"
 
 	"github.com/squallhq/squall/internal/starbind/bind"
+	"github.com/squallhq/squall/internal/starbind/oracle"
+	"github.com/squallhq/squall/internal/starbind/topology"
 )
 
 // table is all builtins, and the names that a spec finds predeclared.
 type table struct {
 	entries     []*entry
 	predeclared starlark.StringDict
-	// methods are those of events and traces, as "event.name" and "trace.name".
-	methods map[string]*entry
 }
 
 // namespaces says what a dotted builtin's first part is for.
@@ -26,13 +28,10 @@ func namespaces() map[string]string {
 }
 
 func newTable(ld *loader) *table {
-	t := &table{predeclared: starlark.StringDict{}, methods: map[string]*entry{}}
-	for _, e := range slices.Concat(traceMethods(), eventMethods()) {
-		t.methods[e.Name] = &e
-	}
+	t := &table{predeclared: starlark.StringDict{}}
 	for _, e := range slices.Concat(
-		topologyEntries(ld), healthEntries(), opEntries(), observerEntries(), faultEntries(ld), linkEntries(ld), messageEntries(ld), scenarioEntries(), testEntries(), choiceEntries(), expectationEntries(),
-		propertyEntries(), bodyEntries(), plainEntries(), loadingEntries(),
+		topology.Entries(ld.protocols), faultEntries(ld), linkEntries(ld), messageEntries(ld), scenarioEntries(), testEntries(), choiceEntries(), oracle.Expectations(),
+		oracle.Declarations(), bodyEntries(), plainEntries(), loadingEntries(),
 	) {
 		t.entries = append(t.entries, &e)
 	}
@@ -83,7 +82,7 @@ func plainEntries() []entry {
 			Example: `budget = duration("200ms") * 3`,
 			Params:  []param{{Name: "value", Kind: bind.Duration(), Required: true, Doc: `such as "200ms", "1.5s" or "2m"`}},
 			Do: do(func(c *call) (starlark.Value, error) {
-				return durationValue(c, "value"), nil
+				return startime.Duration(arg[time.Duration](c, "value")), nil
 			}),
 		},
 	}

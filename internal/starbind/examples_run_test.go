@@ -13,6 +13,7 @@ import (
 	"go.starlark.net/syntax"
 
 	"github.com/squallhq/squall/internal/starbind/bind"
+	"github.com/squallhq/squall/internal/starbind/oracle"
 	"github.com/squallhq/squall/property"
 	"github.com/squallhq/squall/protocol"
 	"github.com/squallhq/squall/protocol/all"
@@ -54,10 +55,10 @@ var (
 // TestExamplesRun runs the example of every builtin and method where it may be used.
 func TestExamplesRun(t *testing.T) {
 	ld := &loader{Loader: Loader{Protocols: all.Infos()}, protocols: map[string]protocol.Info{}}
-	table := newTable(ld)
-	entries := slices.Clone(table.entries)
-	for _, name := range slices.Sorted(maps.Keys(table.methods)) {
-		entries = append(entries, table.methods[name])
+	entries := slices.Clone(newTable(ld).entries)
+	methods := oracle.NewMethods()
+	for _, name := range slices.Sorted(maps.Keys(methods)) {
+		entries = append(entries, methods[name])
 	}
 	for _, e := range entries {
 		t.Run(e.Name, func(t *testing.T) {

@@ -110,7 +110,7 @@ func (c *call) during(rules []fault.Rule) (starlark.Value, error) {
 	}
 	a, err := c.env.world.Inject(c.env.ctx, rules...)
 	if err != nil {
-		return nil, c.worldly(err)
+		return nil, c.Worldly(err)
 	}
 	defer a.Release()
 	return starlark.Call(c.Thread, arg[starlark.Callable](c, "run"), nil, nil)
@@ -123,7 +123,7 @@ func (c *call) start(rules []fault.Rule, keys []any) (starlark.Value, error) {
 	}
 	rs, err := c.env.world.Inject(c.env.ctx, rules...)
 	if err != nil {
-		return nil, c.worldly(err)
+		return nil, c.Worldly(err)
 	}
 	a := &active{opaque: named("active", "active("+c.Site.Start().String()+")"), rules: rs}
 	a.keys = append(keys, a)

@@ -3,9 +3,9 @@
 // It is the only package that knows Starlark. Every builtin is one entry of a table (entries.go);
 // binding, messages with the nearest name and the reference page come from it. Files are executed
 // once; then names are resolved that were used before they were declared, everything
-// reachable from a scenario's body is walked to find what it may inject (reach.go), and
-// calls in bodies are checked as far as they can be known (lint.go). Bodies run later, each on a
-// thread of its own, against a spec.World (body.go).
+// reachable from a scenario's body is walked to find what it may inject, and
+// calls in bodies are checked as far as they can be known (static). Bodies run later, each on a
+// thread of its own, against a spec.World (body.go); what judges a run is in oracle.
 package starbind
 
 import (
@@ -23,7 +23,9 @@ import (
 
 	"github.com/squallhq/squall/internal/starbind/bind"
 	"github.com/squallhq/squall/internal/starbind/library"
+	"github.com/squallhq/squall/internal/starbind/oracle"
 	"github.com/squallhq/squall/internal/starbind/source"
+	"github.com/squallhq/squall/internal/starbind/topology"
 	"github.com/squallhq/squall/protocol"
 	"github.com/squallhq/squall/spec"
 )
@@ -74,6 +76,7 @@ func (l Loader) Load(ctx context.Context, path string) (*spec.Suite, error) {
 // loader is one load on its way, and afterwards what bodies need of it.
 type loader struct {
 	Loader
+	oracle.Methods
 	// dir is the main file's directory as the user named it; root is the same, absolute and without
 	// symbolic links.
 	dir, root string
@@ -84,6 +87,7 @@ type loader struct {
 	modules   map[string]*module
 	reports   []Diagnostic
 	decls     declarations
+	topology  *topology.Topology
 	// data are files that are no specs: what load_file and its like have read.
 	data []*source.File
 }
@@ -109,12 +113,13 @@ func newLoader(l Loader, path string) (*loader, error) {
 		return nil, fmt.Errorf("starbind: load: %w", err)
 	}
 	ld := &loader{
-		Loader: l, dir: dir, root: root, index: source.NewIndex(),
+		Loader: l, Methods: oracle.NewMethods(), dir: dir, root: root, index: source.NewIndex(),
 		protocols: map[string]protocol.Info{}, modules: map[string]*module{}, decls: newDeclarations(path),
 	}
 	for _, p := range l.Protocols {
 		ld.protocols[p.Name] = p
 	}
+	ld.topology = &topology.Topology{Root: root, Protocols: ld.protocols, Index: ld.index, Report: ld.report, Body: ld.bodyOf}
 	ld.table = newTable(ld)
 	return ld, nil
 }
@@ -127,7 +132,8 @@ func (ld *loader) display(rel string) string {
 	return filepath.Join(ld.dir, rel)
 }
 
-func (ld *loader) diagnostic(at source.Span, near, message string) Diagnostic {
+// Diagnostic makes a diagnostic with the line of the source.
+func (ld *loader) Diagnostic(at source.Span, near, message string) Diagnostic {
 	d := Diagnostic{
 		File: ld.display(at.Start.Filename()), Line: int(at.Start.Line), Col: int(at.Start.Col),
 		EndCol: int(at.End.Col), Message: message, Nearest: near,
@@ -143,7 +149,7 @@ func (ld *loader) diagnostic(at source.Span, near, message string) Diagnostic {
 }
 
 func (ld *loader) report(at source.Span, near, format string, args ...any) {
-	ld.reports = append(ld.reports, ld.diagnostic(at, near, fmt.Sprintf(format, args...)))
+	ld.reports = append(ld.reports, ld.Diagnostic(at, near, fmt.Sprintf(format, args...)))
 }
 
 // module executes the file at rel, a path relative to root, or returns what it was executed to.

@@ -7,6 +7,8 @@ import (
 	"github.com/squallhq/squall/event"
 	"github.com/squallhq/squall/fault"
 	"github.com/squallhq/squall/internal/starbind/bind"
+	"github.com/squallhq/squall/internal/starbind/oracle"
+	"github.com/squallhq/squall/internal/starbind/stub"
 	"github.com/squallhq/squall/protocol"
 )
 
@@ -16,14 +18,16 @@ type section struct{ title, text, last string }
 // sections divides the table, in its order.
 func sections() []section {
 	return []section{
-		{"The system", "What is declared here is started for each leaf, in a network of its own.", "determinism"},
-		{"Faults in system calls", "A keyword names a family of calls or one call; deny() or delay() says what happens to them.", "fault_stop"},
+		{"The system", "What is declared here is started for each leaf, in a network of its own.", "decoder"},
+		{"Faults in system calls", "A keyword names a family of calls or one call; deny(), delay(), partial(), hold() or crash() says what happens to them.", "fault_all"},
 		{"Faults on connections", "Effects go into rules= of an assumption, or into a call of fault(). They act on established connections too.", "link"},
-		{"Faults on requests", "They stand where effects on connections do; the target is an interface whose requests can be told apart. Which fields a request has, and what its answer has, depends on the protocol.", "hold"},
-		{"Scenarios", "", "expect_hang"},
+		{"Faults on requests", "They stand where effects on connections do; the target is an interface whose requests can be told apart. Which fields a request has, and what its answer has, depends on the protocol. delay(), duplicate() and hold(), above, act on requests too.", "drop"},
+		{"Scenarios", "", "fault_scenario"},
+		{"Unknowns", "What is not known beforehand is named, and each possibility gets a leaf.", "parallel"},
+		{"Expectations", "", "expect_hang"},
 		{"Matchers", "", "match.never"},
 		{"Properties", "", "always"},
-		{"In a scenario", "", "choose"},
+		{"Processes and time", "", "sleep"},
 		{"Assertions and events", "", "causal_chain"},
 		{"Other values", "", "duration"},
 		{"Files", "", "load_yaml"},
@@ -127,8 +131,8 @@ func writeMethods(b *strings.Builder) {
 		title, text string
 		entries     []entry
 	}{
-		{"Methods of a trace", "A trace is what events() and its like return, and what a function of the trace gets: a list of events that does not change.", traceMethods()},
-		{"Methods of an event", "Orders of three kinds: seq is the order in which Squall saw things, at_ms the time of that, and the vector clocks say what can have led to what.", eventMethods()},
+		{"Methods of a trace", "A trace is what events() and its like return, and what a function of the trace gets: a list of events that does not change.", oracle.TraceMethods()},
+		{"Methods of an event", "Orders of three kinds: seq is the order in which Squall saw things, at_ms the time of that, and the vector clocks say what can have led to what.", oracle.EventMethods()},
 	} {
 		fmt.Fprintf(b, "## %s\n\n%s\n\n", part.title, part.text)
 		for _, e := range part.entries {
@@ -230,4 +234,17 @@ func writeTables(b *strings.Builder) {
 		names = append(names, e.Name)
 	}
 	b.WriteString(strings.Join(names, ", ") + "\n")
+}
+
+// Stubs returns the language as a Python stub file, for editors.
+func (l Loader) Stubs() string {
+	t := newTable(&loader{Loader: l, protocols: map[string]protocol.Info{}})
+	pointers := func(entries []bind.Entry) []*bind.Entry {
+		var out []*bind.Entry
+		for i := range entries {
+			out = append(out, &entries[i])
+		}
+		return out
+	}
+	return stub.File(stub.Language{Builtins: t.entries, Trace: pointers(oracle.TraceMethods()), Event: pointers(oracle.EventMethods()), Protocols: l.Protocols})
 }

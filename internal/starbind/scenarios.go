@@ -9,6 +9,7 @@ import (
 	"go.starlark.net/syntax"
 
 	"github.com/squallhq/squall/internal/starbind/bind"
+	"github.com/squallhq/squall/internal/starbind/oracle"
 	"github.com/squallhq/squall/internal/starbind/source"
 	"github.com/squallhq/squall/spec"
 )
@@ -16,13 +17,13 @@ import (
 // matrix is a declared matrix.
 type matrix struct {
 	decl  *spec.Matrix
-	hooks hooks
+	hooks oracle.Hooks
 }
 
 // scenarioEntries are the builtins that say what is tried.
 func scenarioEntries() []entry {
-	monitors := param{Name: "monitors", Kind: bind.List(aMonitor()), Doc: "monitors that hold in its leaves"}
-	properties := param{Name: "properties", Kind: bind.List(aTemporal()), Doc: "temporal properties that hold in its leaves"}
+	monitors := param{Name: "monitors", Kind: bind.List(oracle.MonitorKind()), Doc: "monitors that hold in its leaves"}
+	properties := param{Name: "properties", Kind: bind.List(oracle.TemporalKind()), Doc: "temporal properties that hold in its leaves"}
 	return []entry{
 		{
 			Name: "scenario", Phases: bind.AtLoad,
@@ -131,7 +132,7 @@ func declareScenario(c *call) (starlark.Value, error) {
 	}
 	for _, other := range ld.decls.scenarios {
 		if other.decl.Name == name {
-			c.firstUse("scenario", name, other.decl.Position)
+			c.FirstUse("scenario", name, other.decl.Position)
 			return other, nil
 		}
 	}
@@ -141,14 +142,14 @@ func declareScenario(c *call) (starlark.Value, error) {
 	}
 	s := &scenario{
 		opaque: named("scenario", fmt.Sprintf("scenario(%q)", name)), decl: decl, fn: fn,
-		hooks: c.hooks(), at: c.Site.Span(), setup: arg[starlark.Callable](c, "setup"),
+		hooks: oracle.HooksOf(c.Call), at: c.Site.Span(), setup: arg[starlark.Callable](c, "setup"),
 	}
 	s.judged(arg[starlark.Callable](c, "expect"))
 	for _, fn := range argList[starlark.Callable](c, "assume") {
 		s.judged(fn)
 	}
 	if until != nil {
-		s.hooks.temporal = append(s.hooks.temporal, until)
+		s.hooks.AddTemporal(until)
 	}
 	ld.decls.scenarios = append(ld.decls.scenarios, s)
 	return s, nil
@@ -165,7 +166,7 @@ func declareMatrix(c *call) (starlark.Value, error) {
 	ld := c.env.loader
 	m := &matrix{decl: &spec.Matrix{
 		Overrides: map[spec.CellKey]spec.Expect{}, Exclude: map[spec.CellKey]bool{}, Position: c.Site.Start().String(),
-	}, hooks: c.hooks()}
+	}, hooks: oracle.HooksOf(c.Call)}
 	m.decl.FaultsMayRest = c.Has("require_faults_fire") && !arg[bool](c, "require_faults_fire")
 	if fn := arg[starlark.Callable](c, "default_expect"); fn != nil {
 		m.decl.Default = ld.expectOf(fn, source.PlaceOf(c.Where("default_expect").Start).String())

@@ -8,6 +8,7 @@ import (
 	"go.starlark.net/starlark"
 
 	"github.com/squallhq/squall/internal/starbind/bind"
+	"github.com/squallhq/squall/internal/starbind/oracle"
 	"github.com/squallhq/squall/internal/starbind/source"
 	"github.com/squallhq/squall/property"
 	"github.com/squallhq/squall/spec"
@@ -29,10 +30,10 @@ func testEntries() []entry {
 				{Name: "setup", Kind: bind.Function(0), Doc: "runs before it, without a fault; it has the same time as the body and may not inject faults"},
 				{Name: "expect", Kind: bind.Function(1), Preset: "it returns", Doc: "judges the result where no matrix does: returns False, or asserts"},
 				{Name: "timeout", Kind: bind.Duration(), Preset: `"30s"`, Doc: "how long the body may take"},
-				{Name: "terminate_when", Kind: aTracePredicate(), Doc: "ends the body where it becomes true: a matcher or dict for the newest event, or a function of the trace that returns True or False"},
+				{Name: "terminate_when", Kind: oracle.TracePredicate(), Doc: "ends the body where it becomes true: a matcher or dict for the newest event, or a function of the trace that returns True or False"},
 				{Name: "assume", Kind: bind.List(bind.Function(0)), Doc: "functions that the body begins with; where one returns False, the leaf has nothing to say (halted)"},
-				{Name: "monitors", Kind: bind.List(aMonitor()), Doc: "monitors that hold in its leaves"},
-				{Name: "properties", Kind: bind.List(aTemporal()), Doc: "temporal properties that hold in its leaves"},
+				{Name: "monitors", Kind: bind.List(oracle.MonitorKind()), Doc: "monitors that hold in its leaves"},
+				{Name: "properties", Kind: bind.List(oracle.TemporalKind()), Doc: "temporal properties that hold in its leaves"},
 			},
 			Do: do(declareScenario),
 		},
@@ -64,7 +65,7 @@ func aBody() kind {
 
 // testParts adds what test() knows beside scenario().
 // What it returns ends the body; nil for nothing.
-func (c *call) testParts(decl *spec.Scenario) *temporalValue {
+func (c *call) testParts(decl *spec.Scenario) *property.Temporal {
 	ld := c.env.loader
 	body := arg[starlark.Callable](c, "body")
 	if body == nil {
@@ -73,8 +74,8 @@ func (c *call) testParts(decl *spec.Scenario) *temporalValue {
 	}
 	takes := bind.Arity(body, 0) != nil
 	var until []starlark.Callable
-	if p := arg[eventPredicate](c, "terminate_when"); p.fn != nil {
-		until = append(until, p.fn)
+	if p := arg[oracle.Predicate](c, "terminate_when"); p.Func() != nil {
+		until = append(until, p.Func())
 	}
 	setup := arg[starlark.Callable](c, "setup")
 	if takes && setup == nil && !c.TriedAndFailed("setup") {
@@ -103,11 +104,10 @@ func (c *call) testParts(decl *spec.Scenario) *temporalValue {
 	if !c.Has("terminate_when") {
 		return nil
 	}
-	ends := &property.Temporal{
+	return &property.Temporal{
 		Name: "terminate_when of " + decl.Name, Kind: property.Until,
-		Holds: ld.holds(arg[eventPredicate](c, "terminate_when")), Position: source.PlaceOf(c.Where("terminate_when").Start).String(),
+		Holds: arg[oracle.Predicate](c, "terminate_when").Holds(ld), Position: source.PlaceOf(c.Where("terminate_when").Start).String(),
 	}
-	return &temporalValue{opaque: named(string(ends.Kind), ends.Name), decl: ends, used: true}
 }
 
 // bodyChecks tells the world where a body's code has something that can keep the leaf from passing, called or not.

@@ -10,6 +10,7 @@ import (
 	"go.starlark.net/syntax"
 
 	"github.com/squallhq/squall/internal/starbind/bind"
+	"github.com/squallhq/squall/internal/starbind/oracle"
 	"github.com/squallhq/squall/internal/starbind/source"
 	"github.com/squallhq/squall/spec"
 )
@@ -27,8 +28,8 @@ func cellEntries() []entry {
 				{Name: "scenario", Kind: aScenario(), Required: true, Doc: "the scenario, or the function that it was declared with"},
 				{Name: "faults", Kind: aFaults(), Required: true, Doc: "an assumption, or a list of them"},
 				{Name: "expect", Kind: bind.Function(1), Preset: "the scenario's", Doc: "judges the result: returns False, or asserts"},
-				{Name: "monitors", Kind: bind.List(aMonitor()), Doc: "monitors that hold in its leaves"},
-				{Name: "properties", Kind: bind.List(aTemporal()), Doc: "temporal properties that hold in its leaves"},
+				{Name: "monitors", Kind: bind.List(oracle.MonitorKind()), Doc: "monitors that hold in its leaves"},
+				{Name: "properties", Kind: bind.List(oracle.TemporalKind()), Doc: "temporal properties that hold in its leaves"},
 				{Name: "timeout", Kind: bind.Duration(), Preset: "the scenario's", Doc: "how long the body may take"},
 				{Name: "require_faults_fire", Kind: bind.Bool(), Preset: "True", Doc: "it is INCONCLUSIVE where a fault never fires; False lets it pass"},
 			},
@@ -100,8 +101,7 @@ func (ld *loader) together(name string, parts []*assumption, position string) *a
 	for _, p := range parts {
 		a.decl.Parts = append(a.decl.Parts, p.decl)
 		a.decl.Rules = append(a.decl.Rules, p.decl.Rules...)
-		a.hooks.monitors = append(a.hooks.monitors, p.hooks.monitors...)
-		a.hooks.temporal = append(a.hooks.temporal, p.hooks.temporal...)
+		a.hooks.Add(p.hooks)
 	}
 	if ld.decls.together == nil {
 		ld.decls.together = map[string]*assumption{}
@@ -127,12 +127,12 @@ func declareCell(c *call) (starlark.Value, error) {
 	}
 	for _, other := range ld.decls.assumptions {
 		if other.decl.Name == name {
-			c.firstUse("fault_assumption", name, other.decl.Position)
+			c.FirstUse("fault_assumption", name, other.decl.Position)
 			return starlark.None, nil
 		}
 	}
 	if other := ld.decls.together[name]; other != nil {
-		c.firstUse("fault_scenario", name, other.decl.Position)
+		c.FirstUse("fault_scenario", name, other.decl.Position)
 		return starlark.None, nil
 	}
 	a := ld.together(name, parts, c.Site.Start().String())
@@ -140,7 +140,7 @@ func declareCell(c *call) (starlark.Value, error) {
 		Assumptions: []*spec.Assumption{a.decl}, Overrides: map[spec.CellKey]spec.Expect{}, Exclude: map[spec.CellKey]bool{},
 		Timeout: arg[time.Duration](c, "timeout"), Position: c.Site.Start().String(),
 		FaultsMayRest: c.Has("require_faults_fire") && !arg[bool](c, "require_faults_fire"),
-	}, hooks: c.hooks()}
+	}, hooks: oracle.HooksOf(c.Call)}
 	ld.decls.later = append(ld.decls.later, func() {
 		s := c.cellScenario(arg[cell](c, "scenario"))
 		if s == nil {

@@ -260,3 +260,12 @@ func Count(n int, noun string) string {
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }
+
+// FirstUse reports a name that is declared twice, and returns false.
+func (c *Call) FirstUse(what, name, before string) bool {
+	if before == "" {
+		return true
+	}
+	c.Errorf(c.Site.At(c.Site.ValueExpr("name", 0)), "", "%s is declared twice; the first is at %s", fmt.Sprintf("%s %q", what, name), before)
+	return false
+}

@@ -195,3 +195,9 @@ func Cut(s string, n int) string {
 	}
 	return s
 }
+
+// Named makes the part of a value that has no data of its own to show.
+func Named(kind, text string) Opaque { return Opaque{Kind: kind, Text: text} }
+
+// Short writes a value on one line of limited length.
+func Short(v starlark.Value) string { return Cut(v.String(), 200) }
