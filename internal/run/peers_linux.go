@@ -6,6 +6,7 @@ import (
 	"github.com/squallhq/squall/fault"
 	"github.com/squallhq/squall/internal/inject"
 	"github.com/squallhq/squall/internal/intercept"
+	"github.com/squallhq/squall/internal/run/args"
 )
 
 // peer says whom a call's socket is connected with, or is about to be; nil where the service has not made that
@@ -22,9 +23,9 @@ func (s *service) peer(session intercept.Session, c intercept.Call, f fault.Fami
 	var address []byte
 	switch {
 	case c.Name == "connect":
-		address = sockaddr(session, c, c.Args[1], c.Args[2])
+		address = args.SocketAddress(session, c, c.Args[1], c.Args[2])
 	case c.Name == "sendto" && c.Args[4] != 0:
-		address = sockaddr(session, c, c.Args[4], c.Args[5])
+		address = args.SocketAddress(session, c, c.Args[4], c.Args[5])
 	}
 	flow, ok := s.l.system.net.dialer.Peer(s.Name, socket, address)
 	if !ok {
