@@ -7,7 +7,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/squallhq/squall/internal/run"
+	"github.com/squallhq/squall/internal/run/wire"
 )
 
 // ErrNoScenario is wrapped by the error for a specification that declares no scenario: nothing
@@ -51,4 +51,4 @@ func (e *RecordedSpecError) inBundle(text string) string {
 }
 
 // ErrNeedsLinux is wrapped by the errors of what can only work on Linux.
-var ErrNeedsLinux = run.ErrNeedsLinux
+var ErrNeedsLinux = wire.ErrNeedsLinux

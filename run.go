@@ -15,7 +15,7 @@ import (
 	"github.com/squallhq/squall/bundle"
 	"github.com/squallhq/squall/event"
 	"github.com/squallhq/squall/internal/plan"
-	"github.com/squallhq/squall/internal/run"
+	"github.com/squallhq/squall/internal/run/wire"
 	"github.com/squallhq/squall/internal/vtime"
 	"github.com/squallhq/squall/spec"
 	"github.com/squallhq/squall/verdict"
@@ -126,7 +126,7 @@ type runner struct {
 	options Options
 	bundle  *bundle.Writer
 	dir     string
-	worlds  *run.Worlds
+	worlds  *wire.Worlds
 	// refused is set once the machine has refused namespaces; alone is held by the leaf that uses
 	// the machine's own network.
 	refused atomic.Bool
@@ -136,7 +136,7 @@ type runner struct {
 // finished is a leaf that has run.
 type finished struct {
 	leaf   *plan.Leaf
-	done   run.Done
+	done   wire.Done
 	writer *bundle.LeafWriter
 	err    error
 }
@@ -146,7 +146,7 @@ type finished struct {
 func (r *runner) run(ctx context.Context) (complete bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if r.worlds, err = run.NewWorlds(); err != nil {
+	if r.worlds, err = wire.NewWorlds(); err != nil {
 		return false, err
 	}
 	defer r.worlds.Close()
@@ -189,12 +189,12 @@ func (r *runner) leaf(ctx context.Context, l *plan.Leaf, updates chan<- Progress
 		return f
 	}
 	var writing error
-	sink := run.Sink{
+	sink := wire.Sink{
 		Phase: func(phase string) { updates <- Progress{Leaf: pl, Phase: phase} },
 		Event: func(e event.Event) { writing = errors.Join(writing, f.writer.Event(e)) },
 		Log:   func(service string, p []byte) { writing = errors.Join(writing, f.writer.Log(service, p)) },
 	}
-	job := run.Job{
+	job := wire.Job{
 		Source: r.plan.Suite.Source, Leaf: pl.ID, Cell: l.Cell, Run: l.Run, Way: l.Way, Seed: uint64(r.plan.Seed),
 		Timeout: r.options.Timeout, Shared: r.options.Shared,
 	}
@@ -202,7 +202,7 @@ func (r *runner) leaf(ctx context.Context, l *plan.Leaf, updates chan<- Progress
 		job.Keep = filepath.Join(r.dir, "files", pl.ID)
 	}
 	f.done, f.err = r.start(ctx, job, sink)
-	if errors.Is(f.err, run.ErrWorldLost) && ctx.Err() == nil {
+	if errors.Is(f.err, wire.ErrWorldLost) && ctx.Err() == nil {
 		// The other leaves have worlds of their own: what befell this one decides nothing of them.
 		f.done, f.err = lostLeaf(pl, f.err), nil
 	}
@@ -213,19 +213,19 @@ func (r *runner) leaf(ctx context.Context, l *plan.Leaf, updates chan<- Progress
 }
 
 // lostLeaf is what comes of a leaf whose supervisor ended without a verdict.
-func lostLeaf(pl bundle.PlanLeaf, err error) run.Done {
+func lostLeaf(pl bundle.PlanLeaf, err error) wire.Done {
 	why := verdict.Reason{Code: verdict.SupervisionLost, Detail: strings.TrimPrefix(err.Error(), "run: ")}
-	return run.Done{Leaf: bundle.Leaf{
+	return wire.Done{Leaf: bundle.Leaf{
 		ID: pl.ID, Scenario: pl.Scenario, Assumption: pl.Assumption, Seed: pl.Seed,
 		Verdict: verdict.Verdict{Outcome: verdict.Inconclusive, Reasons: []verdict.Reason{why}},
 	}}
 }
 
 // start runs a leaf in namespaces or, where the machine refuses those, one at a time without.
-func (r *runner) start(ctx context.Context, job run.Job, sink run.Sink) (run.Done, error) {
+func (r *runner) start(ctx context.Context, job wire.Job, sink wire.Sink) (wire.Done, error) {
 	if !job.Shared && !r.refused.Load() {
 		done, err := r.worlds.Start(ctx, job, sink)
-		if !errors.Is(err, run.ErrNoNamespaces) {
+		if !errors.Is(err, wire.ErrNoNamespaces) {
 			return done, err
 		}
 		r.refused.Store(true)

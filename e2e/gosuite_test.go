@@ -11,12 +11,16 @@ import (
 	"time"
 
 	"github.com/squallhq/squall/fault"
+	"github.com/squallhq/squall/internal/starbind"
 	"github.com/squallhq/squall/property"
 	"github.com/squallhq/squall/spec"
 )
 
 // suites loads Starlark files and, by the prefix go:, suites that are built in Go.
 type suites struct{ spec.Loader }
+
+// Stubs describes the language of files.
+func (s suites) Stubs() string { return s.Loader.(starbind.Loader).Stubs() }
 
 func (s suites) Load(ctx context.Context, source string) (*spec.Suite, error) {
 	name, ok := strings.CutPrefix(source, "go:")

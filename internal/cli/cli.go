@@ -47,6 +47,7 @@ type commands struct {
 	MCP        mcpCmd        `cmd:"" name:"mcp" help:"Serve an assistant over the Model Context Protocol, on standard input and output."`
 	Init       initCmd       `cmd:"" help:"Write a first specification for a program."`
 	Completion completionCmd `cmd:"" help:"Print what a shell needs to complete squall's commands and flags."`
+	Stubs      stubsCmd      `cmd:"" help:"Print a Python stub file, from which editors complete and check specifications."`
 
 	Version kong.VersionFlag `help:"Print the version."`
 }

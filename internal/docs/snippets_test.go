@@ -31,12 +31,9 @@ var fence = regexp.MustCompile("(?ms)^```python[^\n]*\n(.*?)^```$")
 
 // TestSnippets checks every piece of a spec in the pages that people write.
 func TestSnippets(t *testing.T) {
-	pages, err := filepath.Glob("../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	n := 0
-	for _, page := range append(pages, "../../README.md") {
+	// The tutorial's are run by e2e, each on top of the one before.
+	for _, page := range markdown(t, "../../README.md", "../../docs/*.md", "../../docs/concepts/*.md") {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
@@ -79,16 +76,8 @@ func check(t *testing.T, snippet string) error {
 
 // TestLinks wants relative links in the pages to lead to something.
 func TestLinks(t *testing.T) {
-	var pages []string
-	for _, glob := range []string{"../../*.md", "../../docs/*.md", "../../docs/reference/*.md"} {
-		found, err := filepath.Glob(glob)
-		if err != nil {
-			t.Fatal(err)
-		}
-		pages = append(pages, found...)
-	}
 	link := regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
-	for _, page := range pages {
+	for _, page := range markdown(t, "../../*.md", "../../docs/*.md", "../../docs/*/*.md") {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
@@ -99,4 +88,18 @@ func TestLinks(t *testing.T) {
 			}
 		}
 	}
+}
+
+// markdown returns the files that fit; each pattern has to have some.
+func markdown(t *testing.T, globs ...string) []string {
+	t.Helper()
+	var pages []string
+	for _, glob := range globs {
+		found, err := filepath.Glob(glob)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %d files, %v", glob, len(found), err)
+		}
+		pages = append(pages, found...)
+	}
+	return pages
 }

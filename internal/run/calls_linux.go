@@ -16,11 +16,10 @@ import (
 	"github.com/squallhq/squall/internal/inject"
 	"github.com/squallhq/squall/internal/intercept"
 	"github.com/squallhq/squall/internal/link/dial"
+	"github.com/squallhq/squall/internal/run/args"
+	"github.com/squallhq/squall/internal/run/rules"
 	"github.com/squallhq/squall/verdict"
 )
-
-// pathLimit bounds a path that is read from a program's memory, as the kernel does.
-const pathLimit = 4096
 
 // subscription is what a service's programs are stopped at: what the leaf may inject into, and what
 // the network needs. It cannot grow once a program runs.
@@ -32,7 +31,7 @@ func (l *leaf) subscription(service string, datagrams bool) intercept.Subscripti
 	if slices.ContainsFunc(sub.Calls, func(c string) bool { return slices.Contains(fileIO(), c) }) {
 		sub.Calls = append(sub.Calls, "io_setup")
 	}
-	if anyOf(sub.Calls, writesFiles()) {
+	if rules.ChangesFiles(sub.Calls) {
 		sub.SharedMappings = true
 		sub.Calls = append(sub.Calls, "msync")
 	}
@@ -118,9 +117,12 @@ func (s *service) describe(session intercept.Session, c intercept.Call, needs in
 			call.Descriptor, call.Path = kind, path
 		}
 	}
+	if needs.Peer && (call.Descriptor == fault.Socket || call.Descriptor == "") {
+		call.Peer = s.peer(session, c, f)
+	}
 	if f.Path >= 0 && needs.Path {
-		call.Path = s.path(session, c, f)
-		call.Other = otherPath(session, c)
+		call.Path = args.Path(session, c, f)
+		call.Other = args.OtherPath(session, c)
 	}
 	return call
 }
@@ -129,7 +131,7 @@ func (s *service) describe(session intercept.Session, c intercept.Call, needs in
 // call again; it is then held for what is left.
 func (s *service) hold(session intercept.Session, c intercept.Call, call inject.Call, d inject.Decision) {
 	begin := s.l.clock.Now()
-	ended := s.l.faults.ended(d.Rule)
+	ended := s.l.faults.Ended(d.Rule)
 	done, stop := s.l.clock.After(d.Delay)
 	defer stop()
 	for waiting := true; waiting; {
@@ -169,7 +171,7 @@ func (s *service) carryOut(session intercept.Session, c intercept.Call, call inj
 	default:
 		// It was held as long as the rule says, whatever becomes of it now.
 		s.l.drain()
-		s.l.log.Append(s.Name, event.Syscall, record(call, d), s.l.faults.since(d.Rule))
+		s.l.log.Append(s.Name, event.Syscall, record(call, d), s.l.faults.Since(d.Rule))
 		s.proceed(answering{session, func() { engine.Settled(call) }}, c)
 	}
 }
@@ -184,7 +186,7 @@ func (s *service) deny(session intercept.Session, c intercept.Call, call inject.
 		err = session.Reply(c.ID, intercept.Reply{Answer: true, Errno: d.Errno})
 		return err == nil
 	}
-	if s.l.log.AppendIf(answer, s.Name, event.Syscall, record(call, d), s.l.faults.since(d.Rule)) {
+	if s.l.log.AppendIf(answer, s.Name, event.Syscall, record(call, d), s.l.faults.Since(d.Rule)) {
 		return
 	}
 	s.withdrawn(call, d, held)
@@ -316,7 +318,7 @@ func (s *service) bypass(session intercept.Session, c intercept.Call, what strin
 // connect leads a connection where the system's declaration says.
 func (s *service) connect(session intercept.Session, c intercept.Call) {
 	fd := int(int32(c.Args[0]))
-	address := sockaddr(session, c, c.Args[1], c.Args[2])
+	address := args.SocketAddress(session, c, c.Args[1], c.Args[2])
 	if address == nil {
 		s.reply(session, c, intercept.Reply{})
 		return
@@ -399,26 +401,6 @@ func (s *service) socketName(session intercept.Session, c intercept.Call) {
 	case a.Errno != 0:
 		s.reply(session, c, intercept.Reply{Answer: true, Errno: a.Errno})
 	default:
-		s.reply(session, c, intercept.Reply{Answer: true, Errno: int(give(session, c, buffer, length, a.Addr))})
+		s.reply(session, c, intercept.Reply{Answer: true, Errno: int(args.Give(session, c, buffer, length, a.Addr))})
 	}
-}
-
-// give writes a value into a buffer of the program, cut to its length, and the full length beside it.
-func give(session intercept.Session, c intercept.Call, buffer, length uint64, value []byte) unix.Errno {
-	var n [4]byte
-	if got, err := session.ReadMemory(c, length, n[:]); err != nil || got < 4 {
-		return unix.EFAULT
-	}
-	room := int32(binary.NativeEndian.Uint32(n[:]))
-	if room < 0 {
-		return unix.EINVAL
-	}
-	if cut := value[:min(len(value), int(room))]; len(cut) > 0 && session.WriteMemory(c, buffer, cut) != nil {
-		return unix.EFAULT
-	}
-	binary.NativeEndian.PutUint32(n[:], uint32(len(value)))
-	if session.WriteMemory(c, length, n[:]) != nil {
-		return unix.EFAULT
-	}
-	return 0
 }

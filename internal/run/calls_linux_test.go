@@ -13,6 +13,7 @@ import (
 	"github.com/squallhq/squall/internal/inject"
 	"github.com/squallhq/squall/internal/intercept"
 	"github.com/squallhq/squall/internal/link/dial"
+	"github.com/squallhq/squall/internal/run/rules"
 	"github.com/squallhq/squall/internal/vtime"
 	"github.com/squallhq/squall/spec"
 	"github.com/squallhq/squall/verdict"
@@ -48,9 +49,9 @@ func supervised(t *testing.T, r fault.Rule) *service {
 	clock := vtime.Wall()
 	l := &leaf{clock: clock, log: event.NewLog(clock.Now), services: map[string]*service{}}
 	l.system = &system{suite: &spec.Suite{}, inject: inject.New(1)}
-	l.faults = newFaults(l.log, l.system.inject, nil, nil)
+	l.faults = rules.New(rules.Config{Log: l.log, Syscall: l.system.inject})
 	r.ID = "rule"
-	if _, err := l.faults.install([]fault.Rule{r}); err != nil {
+	if _, err := l.faults.Install([]fault.Rule{r}); err != nil {
 		t.Fatal(err)
 	}
 	return &service{Service: &spec.Service{Name: "db"}, l: l, seen: map[string]int{}, lost: map[string]int{}}

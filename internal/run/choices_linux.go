@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 	"sync"
 
 	"github.com/squallhq/squall/bundle"
@@ -148,63 +145,22 @@ func (w *world) order(op order.Operation) (leave func(), err error) {
 	if w.branch == nil {
 		return func() {}, nil
 	}
-	w.baton.give()
+	w.baton.Give()
 	if err := w.branch.Begin(op); err != nil {
-		w.baton.take()
+		w.baton.Take()
 		return nil, err
 	}
-	w.baton.take()
+	w.baton.Take()
 	return func() {
-		w.baton.give()
+		w.baton.Give()
 		w.branch.End()
-		w.baton.take()
+		w.baton.Take()
 	}, nil
 }
 
 // step is a step as an operation: it may have an effect on every service that the called one can reach.
 func (l *leaf) step(t spec.Target, op spec.Operation) order.Operation {
-	return order.Operation{What: stepText(t, op), Service: t.Service, Touches: l.system.reaches(t.Service)}
-}
-
-// stepText writes a step on one short line.
-func stepText(t spec.Target, op spec.Operation) string {
-	var args []string
-	for _, name := range slices.Sorted(maps.Keys(op.Args)) {
-		args = append(args, fmt.Sprint(op.Args[name]))
-	}
-	text := []rune(strings.Join(strings.Fields(strings.Join(args, ", ")), " "))
-	if len(text) > 40 {
-		text = append(text[:39], '…')
-	}
-	return fmt.Sprintf("%s.%s(%s)", t, op.Method, string(text))
-}
-
-// injection is the begin or the end of rules as an operation.
-func injection(verb string, rules []fault.Rule) order.Operation {
-	op := order.Operation{Touches: map[string]bool{}}
-	for i, r := range rules {
-		if i > 0 {
-			op.What += ", "
-		}
-		op.What += r.ID
-		ends := []string{""}
-		switch {
-		case r.Syscall != nil:
-			ends = []string{r.Syscall.Service}
-		case r.Link != nil:
-			ends = []string{r.Link.Pair.A, r.Link.Pair.B}
-		case r.Message != nil:
-			ends = []string{r.Message.Pair.A, r.Message.Pair.B}
-		case r.Process != nil:
-			ends = []string{r.Process.Service}
-		}
-		for _, name := range ends {
-			op.Touches[name] = true
-			op.All = op.All || name == ""
-		}
-	}
-	op.What += " " + verb
-	return op
+	return order.Operation{What: order.StepText(t, op), Service: t.Service, Touches: l.system.reaches(t.Service)}
 }
 
 // branchActive lifts rules when it is its branch's turn.
@@ -215,11 +171,21 @@ type branchActive struct {
 }
 
 func (a *branchActive) Release() {
-	leave, err := a.w.order(injection("lifted", a.rules))
+	leave, err := a.w.order(order.Rules("lifted", a.rules))
 	a.Active.Release()
 	if err == nil {
 		leave()
 	}
+}
+
+// LetGo lets go what rules hold when it is its branch's turn.
+func (a *branchActive) LetGo() (int, error) {
+	leave, err := a.w.order(order.Rules("let go", a.rules))
+	if err != nil {
+		return 0, err
+	}
+	defer leave()
+	return a.Active.LetGo()
 }
 
 // reaches returns a service and all that it may talk to, on however many ways: what it depends on and what
@@ -251,9 +217,9 @@ func (w *world) Parallel(ctx context.Context, how spec.Interleaving, branches ..
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	w.baton.give()
-	defer w.baton.take()
-	shared := &baton{}
+	w.baton.Give()
+	defer w.baton.Take()
+	shared := &order.Baton{}
 	errs := make([]error, len(branches))
 	done := make(chan struct{})
 	var turns *order.Schedule
@@ -263,7 +229,7 @@ func (w *world) Parallel(ctx context.Context, how spec.Interleaving, branches ..
 	for i, branch := range branches {
 		inner := *w
 		inner.baton = shared
-		turn := shared.join()
+		turn := shared.Join()
 		if turns != nil {
 			inner.branch = order.NewBranch(ctx, i)
 			turns.Branches = append(turns.Branches, inner.branch)
@@ -272,7 +238,7 @@ func (w *world) Parallel(ctx context.Context, how spec.Interleaving, branches ..
 			defer func() { done <- struct{}{} }()
 			<-turn
 			defer inner.branch.Leave()
-			defer shared.give()
+			defer shared.Give()
 			if errs[i] = branch(ctx, &inner); errs[i] != nil {
 				cancel(context.Canceled)
 			}
@@ -314,4 +280,14 @@ func (w *world) reduce(s *order.Schedule) {
 	for name, try := range s.Backtracks() {
 		w.l.choices.walk.Reduce(name, try)
 	}
+}
+
+// firstCause prefers the error that cancelled the others over their cancellation.
+func firstCause(errs []error) error {
+	for _, err := range errs {
+		if err != nil && !errors.Is(err, context.Canceled) {
+			return err
+		}
+	}
+	return errors.Join(errs...)
 }

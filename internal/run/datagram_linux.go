@@ -42,18 +42,6 @@ func (s *service) datagram(session intercept.Session, c intercept.Call) {
 	s.reply(session, c, intercept.Reply{})
 }
 
-// sockaddr reads a socket address, or returns nil where there is none.
-func sockaddr(session intercept.Session, c intercept.Call, at, length uint64) []byte {
-	b := make([]byte, min(length&0xffffffff, unix.SizeofSockaddrAny+16))
-	if at == 0 || len(b) < 2 {
-		return nil
-	}
-	if n, err := session.ReadMemory(c, at, b); err != nil || n < len(b) {
-		return nil
-	}
-	return b
-}
-
 // bind lets a datagram socket share its port with the relays of other services.
 func (s *service) bind(session intercept.Session, c intercept.Call) {
 	if socket, err := session.Descriptor(c, int(int32(c.Args[0]))); err == nil {

@@ -2,7 +2,6 @@ package run
 
 import (
 	"errors"
-	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -59,7 +58,7 @@ func (s *service) decide(session intercept.Session, c intercept.Call, call injec
 	d := s.l.system.inject.Decide(call)
 	switch {
 	case d.Verb == inject.Hold:
-		gate := s.l.faults.gate(d.Rule)
+		gate := s.l.faults.Gate(d.Rule)
 		s.holds.Go(func() { s.park(session, c, call, d, gate) })
 	case d.Delay > 0:
 		s.holds.Go(func() { s.hold(session, c, call, d) })
@@ -73,7 +72,7 @@ func (s *service) park(session intercept.Session, c intercept.Call, call inject.
 	if !d.Told {
 		s.l.drain()
 		alive := func() bool { return session.Alive(c.ID) }
-		d.Told = s.l.log.AppendIf(alive, s.Name, event.Syscall, record(call, d), s.l.faults.since(d.Rule))
+		d.Told = s.l.log.AppendIf(alive, s.Name, event.Syscall, record(call, d), s.l.faults.Since(d.Rule))
 	}
 	begin := s.l.clock.Now()
 	for waiting := d.Told; waiting; {
@@ -87,7 +86,7 @@ func (s *service) park(session intercept.Session, c intercept.Call, call inject.
 		cancel()
 	}
 	if !session.Alive(c.ID) {
-		s.l.faults.ungate(d.Rule)
+		s.l.faults.Ungate(d.Rule)
 		s.withdrawn(call, d, s.l.clock.Now()-begin)
 		return
 	}
@@ -115,7 +114,7 @@ func (s *service) shorten(session intercept.Session, c intercept.Call, call inje
 		return err == nil
 	}
 	switch {
-	case s.l.log.AppendIf(answer, s.Name, event.Syscall, fields, s.l.faults.since(d.Rule)):
+	case s.l.log.AppendIf(answer, s.Name, event.Syscall, fields, s.l.faults.Since(d.Rule)):
 	case d.Moved == 0:
 		s.l.system.inject.Spared(call, d)
 		s.recordAllowed(session, c)
@@ -126,85 +125,4 @@ func (s *service) shorten(session intercept.Session, c intercept.Call, call inje
 			s.unanswered(c, err)
 		}
 	}
-}
-
-// gate is what calls and requests wait behind that a rule holds.
-type gate struct {
-	open chan struct{}
-	held int
-}
-
-// gate returns a channel that is closed once the rule lets go what it holds, or is lifted.
-func (f *faults) gate(id string) <-chan struct{} {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	g := f.gates[id]
-	if g == nil {
-		g = &gate{open: make(chan struct{})}
-		f.gates[id] = g
-	}
-	if !f.active[id] {
-		return f.lifted[id]
-	}
-	g.held++
-	return g.open
-}
-
-// ungate tells that a call is not held any more that was.
-func (f *faults) ungate(id string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if g := f.gates[id]; g != nil {
-		g.held = max(g.held-1, 0)
-	}
-}
-
-// letGo opens the gates of rules and returns how much was held. It is called with mu held.
-func (f *faults) letGo(id string) int {
-	g := f.gates[id]
-	if g == nil {
-		return 0
-	}
-	close(g.open)
-	delete(f.gates, id)
-	return g.held
-}
-
-// holds reports whether a rule holds what it hits until it is let go.
-func holds(r fault.Rule) bool {
-	return r.Syscall != nil && r.Syscall.Hold || r.Message != nil && r.Message.Verb == "hold"
-}
-
-// LetGo implements spec.Active.
-func (a *active) LetGo() (int, error) {
-	if !slices.ContainsFunc(a.rules, holds) {
-		return 0, errors.New("run: none of these rules holds anything")
-	}
-	a.faults.mu.Lock()
-	defer a.faults.mu.Unlock()
-	n := 0
-	for _, r := range a.rules {
-		n += a.faults.letGo(r.ID)
-		a.faults.forgive(r.ID)
-		if holds(r) {
-			a.faults.log.Append(event.Driver, event.Fault, map[string]any{"op": "released", "rule": r.ID, "count": int64(n)})
-		}
-	}
-	return n, nil
-}
-
-// forgive lets a call go that was held, and is made again.
-func (f *faults) forgive(id string) {
-	if e, ok := f.syscall.(interface{ LetGo(id string) }); ok {
-		e.LetGo(id)
-	}
-}
-
-func (a *branchActive) LetGo() (int, error) {
-	leave, err := a.w.order(injection("let go", a.rules))
-	if err != nil {
-		return 0, err
-	}
-	defer leave()
-	return a.Active.LetGo()
 }

@@ -1,3 +1,10 @@
+// Package run carries out one leaf.
+//
+// The outer process (package wire) gives a Job to a process of its own inside a fresh
+// world. That process (Inside) builds the suite again, starts the services
+// under supervision, runs the scenario's body against them, judges what
+// happened, and streams Frames back. All state of a leaf lives in that process
+// and ends with it.
 package run
 
 import (
@@ -17,8 +24,12 @@ import (
 	"github.com/squallhq/squall/internal/inject"
 	"github.com/squallhq/squall/internal/intercept/notify"
 	"github.com/squallhq/squall/internal/launch"
+	"github.com/squallhq/squall/internal/link"
 	"github.com/squallhq/squall/internal/plan"
 	"github.com/squallhq/squall/internal/run/leak"
+	"github.com/squallhq/squall/internal/run/mediate"
+	"github.com/squallhq/squall/internal/run/rules"
+	"github.com/squallhq/squall/internal/run/wire"
 	"github.com/squallhq/squall/internal/seed"
 	"github.com/squallhq/squall/internal/vtime"
 	"github.com/squallhq/squall/protocol"
@@ -48,14 +59,14 @@ func inside(in *launch.Inside, loader spec.Loader) error {
 	// not ignored, since what is ignored here would be ignored by every program that starts here.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT,
 		syscall.SIGABRT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGTRAP, syscall.SIGSYS)
-	var job Job
+	var job wire.Job
 	if err := json.NewDecoder(in.Control).Decode(&job); err != nil {
 		return fmt.Errorf("run: read the job: %w", err)
 	}
-	out := newFrames(in.Events)
-	out.phase("load")
-	alive := &pulse{}
-	go alive.run(vtime.Wall(), out, ctx.Done(), func(late string) {
+	out := wire.NewFrames(in.Events)
+	out.Phase("load")
+	alive := &wire.Pulse{}
+	go alive.Run(vtime.Wall(), out, ctx.Done(), func(late string) {
 		fmt.Fprintln(os.Stderr, late)
 		os.Exit(2)
 	})
@@ -75,11 +86,11 @@ func inside(in *launch.Inside, loader spec.Loader) error {
 	if err != nil {
 		return err
 	}
-	out.send(Frame{Done: &done})
-	return out.flush()
+	out.Send(wire.Frame{Done: &done})
+	return out.Flush()
 }
 
-func newLeaf(job Job, pl *plan.Leaf, out *frames, alive *pulse) *leaf {
+func newLeaf(job wire.Job, pl *plan.Leaf, out *wire.Frames, alive *wire.Pulse) *leaf {
 	clock := vtime.Wall()
 	l := &leaf{
 		plan: pl, job: job, clock: clock, out: out, alive: alive, services: map[string]*service{}, reach: pl.Reach(),
@@ -87,12 +98,12 @@ func newLeaf(job Job, pl *plan.Leaf, out *frames, alive *pulse) *leaf {
 		log:     event.NewLog(clock.Now), clients: map[string]protocol.Client{}, phases: map[string]time.Duration{},
 		judge: judge{props: check.New(check.Properties{Monitors: pl.Monitors, Temporal: pl.Temporal})},
 	}
-	l.log.Sink(func(e event.Event) { out.send(Frame{Event: &e}) })
+	l.log.Sink(func(e event.Event) { out.Send(wire.Frame{Event: &e}) })
 	return l
 }
 
 // lead builds the world and runs the leaf in it. A world that cannot be built is a verdict too.
-func (l *leaf) lead(ctx context.Context, in *launch.Inside, suite *spec.Suite) (Done, error) {
+func (l *leaf) lead(ctx context.Context, in *launch.Inside, suite *spec.Suite) (wire.Done, error) {
 	l.system = &system{
 		suite: suite, backend: notify.New(notify.Options{}), inject: inject.New(l.plan.Seed), find: all.Find,
 	}
@@ -114,14 +125,19 @@ func (l *leaf) lead(ctx context.Context, in *launch.Inside, suite *spec.Suite) (
 	if in.Mode == launch.ModeShared {
 		l.system.temp = layout.Temp
 	}
-	l.system.messages = newMessages(l)
+	l.system.messages = mediate.New(mediate.Config{
+		Suite: suite, Seed: l.plan.Seed, Find: l.system.find, Log: l.log, Shared: in.Mode == launch.ModeShared, Speaks: l.reach.Speaks,
+		Rules: func() *rules.Set { return l.faults }, Opened: func(f link.Flow) int64 { return l.system.net.openedBy(f) }, Drain: l.drain,
+	})
 	if l.system.net, err = newNetwork(l, in); err != nil {
 		return l.unbuilt(err), nil
 	}
 	l.system.reaper = launch.NewReaper()
-	l.faults = newFaults(l.log, l.system.inject, l.system.net, l.system.messages)
-	l.faults.process = l.processes()
-	l.faults.spared = l.choices.spared
+	l.system.processes = l.processes()
+	l.faults = rules.New(rules.Config{
+		Log: l.log, Syscall: l.system.inject, Link: l.system.net, Message: l.system.messages, Process: l.system.processes,
+		Spared: l.choices.spared,
+	})
 	l.system.inject.Exhaust(l.choices.fires)
 	for _, s := range suite.Services {
 		if s.Dir == "" {
@@ -132,7 +148,7 @@ func (l *leaf) lead(ctx context.Context, in *launch.Inside, suite *spec.Suite) (
 			sources: l.judge.leaks.Of(s.Name), seen: map[string]int{}, lost: map[string]int{},
 		}
 	}
-	l.alive.with(l.touch)
+	l.alive.With(l.touch)
 	done := l.run(ctx)
 	if l.job.Keep != "" {
 		if err := keep(in, layout); err != nil {
@@ -147,16 +163,16 @@ func (l *leaf) touch() {
 	l.log.Len()
 	l.system.inject.Fired("")
 	l.system.net.Fired("")
-	l.faults.rule("")
+	l.faults.Rule("")
 	for _, s := range l.services {
 		s.current()
 	}
 }
 
 // unbuilt is what comes of a leaf whose world could not be built.
-func (l *leaf) unbuilt(err error) Done {
+func (l *leaf) unbuilt(err error) wire.Done {
 	why := verdict.Reason{Code: verdict.WorldFailed, Detail: strings.TrimPrefix(err.Error(), "launch: ")}
-	return Done{Leaf: bundle.Leaf{
+	return wire.Done{Leaf: bundle.Leaf{
 		ID: l.plan.ID, Scenario: l.plan.Scenario.Name, Assumption: l.plan.AssumptionName(), Seed: uint64(l.plan.Seed),
 		Verdict: verdict.Verdict{Outcome: verdict.Inconclusive, Reasons: []verdict.Reason{why}},
 	}}

@@ -15,8 +15,12 @@ import (
 	"github.com/squallhq/squall/internal/launch"
 	"github.com/squallhq/squall/internal/link"
 	"github.com/squallhq/squall/internal/plan"
+	"github.com/squallhq/squall/internal/run/disturb"
 	"github.com/squallhq/squall/internal/run/leak"
+	"github.com/squallhq/squall/internal/run/mediate"
 	"github.com/squallhq/squall/internal/run/ready"
+	"github.com/squallhq/squall/internal/run/rules"
+	"github.com/squallhq/squall/internal/run/wire"
 	"github.com/squallhq/squall/internal/vtime"
 	"github.com/squallhq/squall/property"
 	"github.com/squallhq/squall/protocol"
@@ -30,15 +34,15 @@ const bodyTimeout = 30 * time.Second
 // leaf is all state of one run.
 type leaf struct {
 	plan     *plan.Leaf
-	job      Job
+	job      wire.Job
 	clock    vtime.Clock
 	log      *event.Log
-	out      *frames
-	alive    *pulse
+	out      *wire.Frames
+	alive    *wire.Pulse
 	system   *system
 	services map[string]*service
 	reach    plan.Reach
-	faults   *faults
+	faults   *rules.Set
 	judge    judge
 	choices  *choices
 	// operations is set once the body has had to do with the system.
@@ -69,10 +73,12 @@ type system struct {
 	reaper  *launch.Reaper
 	inject  *inject.Engine
 	net     *network
-	// messages are the rules on what passes on connections.
-	messages *messages
 	// datagrams tells that an interface of the system is spoken to by datagrams.
 	datagrams bool
+	// messages are the rules on what passes on connections.
+	messages *mediate.Messages
+	// processes are the rules on what becomes of processes.
+	processes *disturb.Processes
 	find      func(string) (protocol.Protocol, bool)
 	// temp is a directory that is the leaf's own, whatever the world is made of.
 	temp string
@@ -141,7 +147,7 @@ func (l *leaf) phase(name string, begun *time.Duration, before string) {
 	}
 	*begun = now
 	if name != "" {
-		l.out.phase(name)
+		l.out.Phase(name)
 	}
 }
 
@@ -158,7 +164,7 @@ type outcome struct {
 }
 
 // run carries the leaf out. Whatever happens, it returns a verdict.
-func (l *leaf) run(ctx context.Context) Done {
+func (l *leaf) run(ctx context.Context) wire.Done {
 	begin := l.clock.Now()
 	mark := begin
 	l.phase("start", &mark, "")
@@ -210,11 +216,11 @@ func (l *leaf) timeout() time.Duration {
 func (l *leaf) body(ctx context.Context) outcome {
 	timeout := l.timeout()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
-	l.alive.expect(timeout+patience, fmt.Sprintf("the scenario did not return within %s after its timeout of %s: its code does not look at its context", patience, timeout))
+	l.alive.Expect(timeout+wire.Patience, fmt.Sprintf("the scenario did not return within %s after its timeout of %s: its code does not look at its context", wire.Patience, timeout))
 	defer cancel()
 	w := &world{l: l}
 	l.log.Append(event.Driver, event.Body, map[string]any{"phase": "begin", "scenario": l.plan.Scenario.Name})
-	rules, err := l.faults.install(during(l.plan.Rules(), "body"))
+	rules, err := l.faults.Install(during(l.plan.Rules(), "body"))
 	if err != nil {
 		return outcome{Ending: check.Ending{Kind: check.Cut, Err: uninstallable(err)}}
 	}
@@ -248,9 +254,9 @@ func uninstallable(err error) *spec.Ended {
 	if errors.Is(err, link.ErrNeedsOwnedNetwork) {
 		end.Code = string(verdict.NeedsNamespaces)
 	}
-	var install *installError
+	var install *rules.InstallError
 	if errors.As(err, &install) {
-		end.Subject, end.Position = install.rule.ID, install.rule.Position
+		end.Subject, end.Position = install.Rule.ID, install.Rule.Position
 	}
 	return end
 }

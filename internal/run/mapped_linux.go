@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/squallhq/squall/fault"
-	"github.com/squallhq/squall/internal/inject"
 	"github.com/squallhq/squall/internal/intercept"
 	"github.com/squallhq/squall/verdict"
 )
@@ -35,7 +34,7 @@ func (s *service) mmap(session intercept.Session, c intercept.Call) {
 		s.mapped = append(s.mapped, path)
 	}
 	s.mu.Unlock()
-	if !s.l.faults.bypassed(s.Name, path) && !known {
+	if !s.l.faults.Bypassed(s.Name, path) && !known {
 		s.l.note(s.Name, verdict.MappedFile, fmt.Sprintf("%s changes %s through memory that it mapped", s.Name, path))
 	}
 }
@@ -47,7 +46,7 @@ func (s *service) msync(session intercept.Session, c intercept.Call) {
 	mapped := slices.Clone(s.mapped)
 	s.mu.Unlock()
 	for _, path := range mapped {
-		s.l.faults.bypassed(s.Name, path)
+		s.l.faults.Bypassed(s.Name, path)
 	}
 	s.reply(session, c, intercept.Reply{})
 }
@@ -57,64 +56,4 @@ func (s *service) msync(session intercept.Session, c intercept.Call) {
 func inMemory(path string) bool {
 	return strings.HasPrefix(path, "/dev/shm/") || strings.HasPrefix(path, "/memfd:") ||
 		strings.HasPrefix(filepath.Base(filepath.Dir(path)), "hsperfdata_")
-}
-
-// writesFiles returns the calls by which a program changes files, of all families concerned.
-func writesFiles() []string {
-	var out []string
-	for _, name := range []string{"write", "fsync"} {
-		if f, ok := fault.FamilyOf(name); ok {
-			out = append(out, f.Calls...)
-		}
-	}
-	return out
-}
-
-func anyOf(calls, of []string) bool {
-	return slices.ContainsFunc(calls, func(c string) bool { return slices.Contains(of, c) })
-}
-
-// bypassed marks the rules in force that would have concerned a change of a file, and reports whether
-// there is one.
-func (f *faults) bypassed(service, path string) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	found := false
-	for _, r := range f.all {
-		s := r.Syscall
-		if s == nil || !f.active[r.ID] || s.Service != service || !anyOf(s.Calls, writesFiles()) {
-			continue
-		}
-		if s.Path != "" {
-			if g := inject.Compile(s.Path); !g.Match(path) {
-				continue
-			}
-		}
-		if len(s.On) > 0 && !slices.Contains(s.On, fault.File) {
-			continue
-		}
-		found = true
-		if _, known := f.bypass[r.ID]; !known {
-			f.bypass[r.ID] = path
-		}
-	}
-	return found
-}
-
-// bypasses returns a reason for each rule that was bypassed.
-func (f *faults) bypasses() []verdict.Reason {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var out []verdict.Reason
-	for _, r := range f.all {
-		path, ok := f.bypass[r.ID]
-		if !ok || r.Optional {
-			continue
-		}
-		out = append(out, verdict.Reason{
-			Code: verdict.FaultBypassed, Subject: r.ID, Position: r.Position,
-			Detail: fmt.Sprintf("%s on %s: %s changed %s through memory that it mapped", r.Effect(), r.Target(), r.Syscall.Service, path),
-		})
-	}
-	return out
 }

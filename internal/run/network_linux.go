@@ -44,8 +44,7 @@ func newNetwork(l *leaf, in *launch.Inside) (*network, error) {
 		n.shared = true
 		n.numbers = numbers(l.system.suite.Services)
 	}
-	l.system.messages.shared = n.shared
-	n.links = link.New(link.Config{Seed: l.plan.Seed, Clock: l.clock, Record: n.record, Join: !n.shared, Messages: l.system.messages.follow})
+	n.links = link.New(link.Config{Seed: l.plan.Seed, Clock: l.clock, Record: n.record, Join: !n.shared, Messages: l.system.messages.Follow})
 	spaces := map[string]dial.Namespace{}
 	for _, s := range l.system.suite.Services {
 		space, err := in.NewNetwork(s.Name)
@@ -102,7 +101,7 @@ func (n *network) record(r link.Record) {
 	case link.OpInstalled, link.OpLifted:
 		return // faults says so, for rules of every sort
 	case link.OpClose, link.OpReset, link.OpCut:
-		n.l.system.messages.over(r.Flow)
+		n.l.system.messages.Over(r.Flow)
 	}
 	fields := map[string]any{
 		"op": string(r.Op), "client": r.Flow.Client, "server": r.Flow.Server, "interface": r.Flow.Interface,
@@ -126,7 +125,7 @@ func (n *network) record(r link.Record) {
 		causes = append(causes, seq)
 	}
 	if r.Rule != "" {
-		causes = append(causes, n.l.faults.since(r.Rule))
+		causes = append(causes, n.l.faults.Since(r.Rule))
 	}
 	n.l.log.Append(r.Flow.Client, event.Link, fields, causes...)
 }
@@ -149,7 +148,7 @@ func (n *network) decisions() []bundle.Decision { return n.links.Decisions() }
 
 // touched reports whether connections may be acted on, and so are mediated.
 func (n *network) touched(client, server, iface string) bool {
-	return !n.shared && (n.l.reach.Touches(client, server, iface) || n.l.observed(server, iface))
+	return !n.shared && (n.l.reach.Touches(client, server, iface) || n.l.system.messages.Observed(server, iface))
 }
 
 // joins reports whether bytes that a service sends or receives may take a shortcut.

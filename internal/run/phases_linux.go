@@ -13,6 +13,7 @@ import (
 	"github.com/squallhq/squall/fault"
 	"github.com/squallhq/squall/internal/check"
 	"github.com/squallhq/squall/internal/run/ready"
+	"github.com/squallhq/squall/internal/run/wire"
 	"github.com/squallhq/squall/verdict"
 )
 
@@ -33,21 +34,21 @@ func during(rules []fault.Rule, phase string) []fault.Rule {
 // start starts the services, each once those that it depends on are ready. It returns why the leaf
 // cannot go on, or nil.
 func (l *leaf) start(ctx context.Context) *verdict.Reason {
-	limit := patience
+	limit := wire.Patience
 	for _, s := range l.services {
 		limit += ready.Limit(s.Service)
 		if s.Seed != nil {
 			limit += l.timeout()
 		}
 	}
-	l.alive.expect(limit, fmt.Sprintf("the services were neither ready nor given up within %s", limit))
+	l.alive.Expect(limit, fmt.Sprintf("the services were neither ready nor given up within %s", limit))
 	if l.job.Shared {
 		if why := l.taken(); why != nil {
 			return why
 		}
 	}
 	if rules := during(l.plan.Rules(), "start"); len(rules) > 0 {
-		if _, err := l.faults.install(rules); err != nil {
+		if _, err := l.faults.Install(rules); err != nil {
 			why := uninstallable(err)
 			return &verdict.Reason{Code: verdict.Code(why.Code), Detail: why.Detail, Subject: why.Subject, Position: why.Position}
 		}
@@ -138,14 +139,14 @@ func (l *leaf) taken() *verdict.Reason {
 func (l *leaf) stop() {
 	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
 	defer cancel()
-	l.alive.expect(stopLimit+patience, fmt.Sprintf("the services were not at their end within %s", stopLimit+patience))
-	defer l.alive.expect(0, "")
+	l.alive.Expect(stopLimit+wire.Patience, fmt.Sprintf("the services were not at their end within %s", stopLimit+wire.Patience))
+	defer l.alive.Expect(0, "")
 	for _, c := range l.clients {
 		_ = c.Close()
 	}
 	l.system.net.heal()
-	l.faults.heal()
-	l.faults.process.Close()
+	l.faults.Heal()
+	l.system.processes.Close()
 	for _, layer := range l.layers() {
 		var wg sync.WaitGroup
 		for _, s := range layer {
@@ -184,7 +185,7 @@ func (l *leaf) layers() [][]*service {
 }
 
 // done judges the leaf.
-func (l *leaf) done(end outcome, duration time.Duration) Done {
+func (l *leaf) done(end outcome, duration time.Duration) wire.Done {
 	_ = l.violated()
 	reasons, warnings, records := l.judge.props.Finish(end.Ending)
 	for _, r := range records {
@@ -194,16 +195,16 @@ func (l *leaf) done(end outcome, duration time.Duration) Done {
 	}
 	in := check.Input{
 		Ending: end.Ending, Expected: end.expected && !l.judge.unjudged.Load(), Expect: end.expect, Asserted: l.judge.asserted.Load(),
-		Reasons: slices.Concat(end.reasons, l.faults.bypasses(), l.system.messages.bypasses(), l.choices.reason(), l.judge.leaks.Reasons(), reasons), Warnings: warnings, Records: records, Events: l.log.All(),
+		Reasons: slices.Concat(end.reasons, l.faults.Bypasses(), l.system.messages.Bypasses(), l.choices.reason(), l.judge.leaks.Reasons(), reasons), Warnings: warnings, Records: records, Events: l.log.All(),
 	}
-	rules := l.faults.records()
+	rules := l.faults.Records()
 	for _, r := range rules {
 		in.Rules = append(in.Rules, check.Rule{RuleRecord: r, Why: l.why(r)})
 	}
 	v := check.Judge(in)
 	decisions := slices.Concat(l.system.inject.Decisions(), l.system.net.decisions(), l.system.messages.Decisions())
 	events := l.log.All()
-	return Done{
+	return wire.Done{
 		Decisions: decisions, Met: l.choices.met(), Waits: l.choices.waits(), Idle: !l.operations.Load(), Unmet: l.choices.unmet(),
 		Leaf: bundle.Leaf{
 			ID: l.plan.ID, Scenario: l.plan.Scenario.Name, Assumption: l.plan.AssumptionName(),
@@ -220,7 +221,7 @@ func (l *leaf) why(r bundle.RuleRecord) string {
 	if r.Fired > 0 {
 		return ""
 	}
-	rule, ok := l.faults.rule(r.ID)
+	rule, ok := l.faults.Rule(r.ID)
 	if !ok {
 		return ""
 	}
@@ -231,7 +232,7 @@ func (l *leaf) why(r bundle.RuleRecord) string {
 		return l.whyNoMessage(rule)
 	}
 	if rule.Process != nil {
-		return l.faults.process.Why(rule.ID)
+		return l.system.processes.Why(rule.ID)
 	}
 	n := 0
 	for _, e := range l.log.All() {

@@ -33,7 +33,7 @@ func (l *leaf) processes() *disturb.Processes {
 			return s.act(ctx, a)
 		},
 		Fired: func(r fault.Rule, n int) {
-			l.log.Append(r.Process.Service, event.Fault, map[string]any{"op": "fired", "rule": r.ID, "fired": int64(n)}, l.faults.since(r.ID))
+			l.log.Append(r.Process.Service, event.Fault, map[string]any{"op": "fired", "rule": r.ID, "fired": int64(n)}, l.faults.Since(r.ID))
 		},
 		Failed: func(r fault.Rule, err error) {
 			l.log.Append(event.Driver, event.Note, map[string]any{"message": fmt.Sprintf("%s: %v", r.ID, err)})
@@ -109,7 +109,7 @@ func (s *service) crash(session intercept.Session, c intercept.Call, call inject
 		return true
 	}
 	switch {
-	case s.l.log.AppendIf(happen, s.Name, event.Syscall, fields, s.l.faults.since(d.Rule)):
+	case s.l.log.AppendIf(happen, s.Name, event.Syscall, fields, s.l.faults.Since(d.Rule)):
 		if err := s.l.system.reaper.KillGroup(session.Pid(), unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
 			s.unanswered(c, err)
 		}

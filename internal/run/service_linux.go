@@ -19,7 +19,9 @@ import (
 	"github.com/squallhq/squall/internal/launch"
 	"github.com/squallhq/squall/internal/run/leak"
 	"github.com/squallhq/squall/internal/run/logfile"
+	"github.com/squallhq/squall/internal/run/output"
 	"github.com/squallhq/squall/internal/run/ready"
+	"github.com/squallhq/squall/internal/run/wire"
 	"github.com/squallhq/squall/spec"
 	"github.com/squallhq/squall/verdict"
 )
@@ -62,7 +64,7 @@ type process struct {
 	exit   launch.Exit
 	// expected is set before we end it ourselves.
 	expected atomic.Bool
-	streams  []*output
+	streams  []*output.Stream
 	// quit ends the reading of files.
 	quit func()
 	// outputs waits for the readers of its output, served for the answering of its calls.
@@ -109,7 +111,7 @@ func (s *service) launch(ctx context.Context) error {
 	s.l.log.Append(s.Name, event.Lifecycle, map[string]any{"phase": "started", "pid": int64(p.session.Pid())})
 	p.served.Go(func() { s.serve(p) })
 	for _, o := range p.streams {
-		p.outputs.Go(o.follow)
+		p.outputs.Go(o.Follow)
 	}
 	if len(s.watch.files) > 0 {
 		p.outputs.Go(func() { s.follow(quit) })
@@ -130,27 +132,27 @@ func administrator() bool {
 }
 
 // streams are the readers of a program's output.
-func (s *service) streams(stdout, stderr *os.File) ([]*output, error) {
-	sink := func(b []byte) { s.l.out.send(Frame{Log: &LogChunk{Service: s.Name, Data: b}}) }
-	var out []*output
+func (s *service) streams(stdout, stderr *os.File) ([]*output.Stream, error) {
+	sink := func(b []byte) { s.l.out.Send(wire.Frame{Log: &wire.LogChunk{Service: s.Name, Data: b}}) }
+	var all []*output.Stream
 	for _, from := range []struct {
 		file *os.File
 		kind event.Kind
 	}{{stdout, event.Stdout}, {stderr, event.Stderr}} {
-		o, err := newOutput(from.file, source{s.Name, from.kind, s.decoder(spec.ObserverKind(from.kind), "")}, s.l.log, sink)
+		o, err := output.New(from.file, output.Source{Service: s.Name, Kind: from.kind, Decode: s.decoder(spec.ObserverKind(from.kind), "")}, s.l.log, sink)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, o)
+		all = append(all, o)
 	}
-	return out, nil
+	return all, nil
 }
 
 // drain brings what the service has printed so far into the log.
 func (s *service) drain() {
 	if p := s.current(); p != nil {
 		for _, o := range p.streams {
-			o.drain()
+			o.Drain()
 		}
 		s.tails((*logfile.File).Drain)
 	}
@@ -320,7 +322,7 @@ func (s *service) readToEnd(p *process) {
 		"message": s.Name + " was ended, but a process that it left behind holds its output open; what that prints from here on is not read",
 	})
 	for _, o := range p.streams {
-		o.leave()
+		o.Leave()
 	}
 	<-read
 }

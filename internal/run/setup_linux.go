@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/squallhq/squall/internal/check"
+	"github.com/squallhq/squall/internal/run/wire"
 	"github.com/squallhq/squall/property"
 	"github.com/squallhq/squall/spec"
 	"github.com/squallhq/squall/verdict"
@@ -17,7 +18,7 @@ import (
 func (l *leaf) setup(ctx context.Context) (result any, end *check.Ending) {
 	timeout := l.timeout()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
-	l.alive.expect(timeout+patience, fmt.Sprintf("the setup did not return within %s after its timeout of %s: its code does not look at its context", patience, timeout))
+	l.alive.Expect(timeout+wire.Patience, fmt.Sprintf("the setup did not return within %s after its timeout of %s: its code does not look at its context", wire.Patience, timeout))
 	defer cancel()
 	result, err := l.plan.Scenario.Setup(ctx, &world{l: l, setup: true})
 	got := l.prepared(ctx, err, timeout)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/squallhq/squall/fault"
 	"github.com/squallhq/squall/internal/intercept"
+	"github.com/squallhq/squall/internal/run/args"
 	"github.com/squallhq/squall/verdict"
 )
 
@@ -19,7 +20,7 @@ func (s *service) connectSocket(session intercept.Session, c intercept.Call, add
 		s.reply(session, c, intercept.Reply{})
 		return
 	}
-	at := resolved(absolute(session, c, unix.AT_FDCWD, to.Path))
+	at := resolved(args.Absolute(session, c, unix.AT_FDCWD, to.Path))
 	owner := s.l.system.undeclared(at, s.Name)
 	if owner == "" {
 		s.reply(session, c, intercept.Reply{})

@@ -26,7 +26,7 @@ type view struct {
 	add      func(*property.Temporal) error
 	judge    *judge
 	trace    func(service string, calls []spec.Observer) (func(), error)
-	baton    *baton
+	baton    *order.Baton
 	// order stops a branch before an operation until it is its turn.
 	order func(order.Operation) (leave func(), err error)
 }
@@ -89,12 +89,12 @@ func (v view) Await(ctx context.Context, match func(event.Event) (bool, error)) 
 		if err := v.check(); err != nil {
 			return event.Event{}, err
 		}
-		v.baton.give()
+		v.baton.Give()
 		select {
 		case <-changed:
-			v.baton.take()
+			v.baton.Take()
 		case <-ctx.Done():
-			v.baton.take()
+			v.baton.Take()
 			return event.Event{}, ctx.Err()
 		}
 	}
@@ -131,15 +131,15 @@ func (v view) quiet(ctx context.Context, seen *int64, d time.Duration, ignore fu
 				return false, v.check()
 			}
 		}
-		v.baton.give()
+		v.baton.Give()
 		select {
 		case <-changed:
-			v.baton.take()
+			v.baton.Take()
 		case <-done:
-			v.baton.take()
+			v.baton.Take()
 			return true, v.check()
 		case <-ctx.Done():
-			v.baton.take()
+			v.baton.Take()
 			return false, ctx.Err()
 		}
 	}

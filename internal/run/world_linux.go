@@ -22,7 +22,7 @@ const bodyLimit = 2048
 // world is spec.World over a running leaf. A copy with a baton of its own belongs to each branch.
 type world struct {
 	l     *leaf
-	baton *baton
+	baton *order.Baton
 	// branch is set in a branch whose operations are put in order.
 	branch *order.Branch
 	// setup is set before the body: nothing is injected then.
@@ -41,14 +41,14 @@ func (w *world) enter(op order.Operation) (leave func(), err error) {
 	if w.steps == nil {
 		w.l.operations.Store(true)
 	}
-	w.baton.give()
+	w.baton.Give()
 	if err := w.branch.Begin(op); err != nil {
-		w.baton.take()
+		w.baton.Take()
 		return nil, err
 	}
 	return func() {
 		w.branch.End()
-		w.baton.take()
+		w.baton.Take()
 	}, nil
 }
 
@@ -104,12 +104,12 @@ func (w *world) Inject(_ context.Context, rules ...fault.Rule) (spec.Active, err
 			return nil, &spec.Ended{Code: string(verdict.NotSubscribed), Detail: why, Subject: r.ID, Position: r.Position}
 		}
 	}
-	leave, err := w.order(injection("put in force", rules))
+	leave, err := w.order(order.Rules("put in force", rules))
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	active, err := w.l.faults.install(rules)
+	active, err := w.l.faults.Install(rules)
 	if err != nil {
 		return nil, uninstallable(err)
 	}

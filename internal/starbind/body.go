@@ -13,6 +13,7 @@ import (
 	"github.com/squallhq/squall/event"
 	"github.com/squallhq/squall/internal/starbind/bind"
 	"github.com/squallhq/squall/internal/starbind/source"
+	"github.com/squallhq/squall/internal/starbind/topology"
 	"github.com/squallhq/squall/internal/starbind/value"
 	"github.com/squallhq/squall/property"
 	"github.com/squallhq/squall/spec"
@@ -42,6 +43,15 @@ type bodyState struct {
 	exempt []string
 	named  map[string]starlark.Value
 }
+
+// Topology is that of the load.
+func (e *env) Topology() *topology.Topology { return e.loader.topology }
+
+// Context ends with the body's time.
+func (e *env) Context() context.Context { return e.ctx }
+
+// World is the world of a body.
+func (e *env) World() spec.World { return e.world }
 
 // Phase returns when the thread runs.
 func (e *env) Phase() bind.Phase { return e.when }

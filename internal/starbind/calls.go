@@ -9,7 +9,9 @@ import (
 
 	"github.com/squallhq/squall/fault"
 	"github.com/squallhq/squall/internal/starbind/bind"
+	"github.com/squallhq/squall/internal/starbind/calls"
 	"github.com/squallhq/squall/internal/starbind/source"
+	"github.com/squallhq/squall/internal/starbind/topology"
 	"github.com/squallhq/squall/spec"
 )
 
@@ -20,7 +22,8 @@ const maxPartial = 16 << 20
 func partialEntry() entry {
 	params := syscallParams()
 	for i := range params {
-		params[i].Doc = strings.ReplaceAll(params[i].Doc, "matching call", "call of more bytes")
+		doc := strings.ReplaceAll(params[i].Doc, "matching calls", "calls of more bytes")
+		params[i].Doc = strings.ReplaceAll(doc, "matching call", "call of more bytes")
 	}
 	return entry{
 		Name: "partial", Phases: bind.AtLoad | bind.InBody, Pure: true,
@@ -84,7 +87,7 @@ func faultAllEntry(ld *loader) entry {
 			"Each service counts for itself, and each has its own rule.",
 		Example: `r = fault_all([api, db], write = deny("ENOSPC"), run = lambda: api.post(path = "/orders"))`,
 		Params: []param{
-			{Name: "services", Kind: bind.List(aService()), Required: true, Doc: "the services"},
+			{Name: "services", Kind: bind.List(topology.ServiceKind()), Required: true, Doc: "the services"},
 			{Name: "run", Kind: bind.Function(0), Required: true, Doc: "what to do meanwhile"},
 		},
 		Rest: callKeywords(ld),
@@ -142,7 +145,7 @@ type callSet struct {
 // callsNamed finds what a keyword stands for on a service: one of its ops, a family, or a call.
 func (c *call) callsNamed(kw bind.Keyword, service string) (callSet, bool) {
 	ld := c.env.loader
-	own := ld.decls.opsOf(service)
+	own := opsOf(ld.topology, service)
 	if o, ok := own[kw.Name]; ok {
 		return opCalls(o), true
 	}
@@ -152,17 +155,30 @@ func (c *call) callsNamed(kw bind.Keyword, service string) (callSet, bool) {
 	if c.Bad || service == "" {
 		return callSet{}, false // reported already
 	}
-	if ld.decls.service(service) == nil {
+	if ld.topology.Service(service) == nil {
 		// A service that is not declared, which is reported, or declared later.
 		c.Errorf(kw.At, "", "%s= is an op of a service; declare %s before", kw.Name, service)
 		return callSet{}, false
 	}
-	known := callNames()
+	known := calls.Names()
 	for name := range own {
 		known = append(known, name)
 	}
 	c.Errorf(kw.At, source.Nearest(kw.Name, known), "%s has no op %q", service, kw.Name)
 	return callSet{}, false
+}
+
+// onLink limits a rule to the sockets of a link, and reports where that can't be.
+func (c *call) onLink(kw bind.Keyword, family callSet, s *fault.Syscall) {
+	switch {
+	case family.Descriptor < 0:
+		c.Errorf(kw.At, "", "link= does not apply to %s, which has no socket", kw.Name)
+	case s.Link.A != s.Service && s.Service != "":
+		c.Errorf(kw.At, "", "link= names connections that %s makes, and this is a rule on %s: give it the calls of %s", s.Link.A, s.Service, s.Link.A)
+	case kw.Value.(*syscallEffect).onSet && !slices.Contains(s.On, fault.Socket) && len(s.On) > 0:
+		c.Errorf(kw.At, "", "link= is for sockets, and on= leaves them out")
+	}
+	s.On = []fault.Descriptor{fault.Socket}
 }
 
 // opCalls are the calls of an op, as one family.
@@ -187,28 +203,28 @@ func opCalls(o spec.Op) callSet {
 }
 
 // opsOf returns a service's ops.
-func (d *declarations) opsOf(service string) map[string]spec.Op {
-	if s := d.service(service); s != nil {
-		return s.decl.Ops
+func opsOf(t *topology.Topology, service string) map[string]spec.Op {
+	if s := t.Service(service); s != nil {
+		return s.Decl.Ops
 	}
 	return nil
 }
 
 // opNames returns the names of all ops.
-func (d *declarations) opNames() []string {
+func opNames(t *topology.Topology) []string {
 	var names []string
-	for _, s := range d.services {
-		names = slices.AppendSeq(names, maps.Keys(s.decl.Ops))
+	for _, s := range t.Services() {
+		names = slices.AppendSeq(names, maps.Keys(s.Decl.Ops))
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
 // opCallsNamed returns the calls of ops of a name: those of one service, or of all where it is "".
-func (d *declarations) opCallsNamed(service, name string) []string {
+func opCallsNamed(t *topology.Topology, service, name string) []string {
 	var calls []string
-	for _, s := range d.services {
-		if o, ok := s.decl.Ops[name]; ok && (service == "" || service == s.decl.Name) {
+	for _, s := range t.Services() {
+		if o, ok := s.Decl.Ops[name]; ok && (service == "" || service == s.Decl.Name) {
 			calls = append(calls, opCalls(o).Calls...)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/squallhq/squall/internal/starbind/oracle"
 	"github.com/squallhq/squall/internal/starbind/source"
 	"github.com/squallhq/squall/internal/starbind/static"
+	"github.com/squallhq/squall/internal/starbind/topology"
 	"github.com/squallhq/squall/internal/starbind/value"
 	"github.com/squallhq/squall/spec"
 	"github.com/squallhq/squall/verdict"
@@ -35,7 +36,7 @@ func choiceEntries() []entry {
 			Name: "nondet", Phases: bind.InBody,
 			Doc:     "without arguments, a choice between True and False. With services: parallel() puts no steps on them in order from here on.",
 			Example: `retried = nondet()`,
-			Params:  []param{{Name: "services", Kind: aService(), Variadic: true, Doc: "services whose steps may come in any order without a leaf for each"}},
+			Params:  []param{{Name: "services", Kind: topology.ServiceKind(), Variadic: true, Doc: "services whose steps may come in any order without a leaf for each"}},
 			Do:      do(doNondet),
 		},
 		{
@@ -336,9 +337,9 @@ func (ld *loader) findNames() {
 	slices.Sort(names)
 	for _, name := range names {
 		v := globals[name]
-		for _, s := range ld.decls.services {
-			if s.decl.Ref == "" && v == starlark.Value(s) {
-				s.decl.Ref = name
+		for _, s := range ld.topology.Services() {
+			if s.Decl.Ref == "" && v == starlark.Value(s) {
+				s.Decl.Ref = name
 			}
 		}
 		for _, s := range ld.decls.scenarios {

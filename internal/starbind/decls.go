@@ -2,10 +2,7 @@ package starbind
 
 import (
 	"maps"
-	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.starlark.net/starlark"
@@ -22,60 +19,18 @@ import (
 // declarations is what a spec has declared so far.
 type declarations struct {
 	source      string
-	services    []*service
 	scenarios   []*scenario
 	assumptions []*assumption
 	matrices    []*matrix
 	properties  oracle.Properties
-	references  []*reference
 	// later are checks and fillings that need all declarations.
 	later []func()
-	// places holds the placeholders for addresses that are not known yet.
-	places      []placeholder
-	determinism spec.Determinism
-	// volumes are those of all services, by the place in the world.
-	volumes []spec.Volume
 	// assumes rule combinations of choices out; together has assumptions that are in force at once, by name.
 	assumes  []*ruling
 	together map[string]*assumption
 }
 
-// placeholder stands in a string for a part of an address.
-type placeholder struct {
-	ref         *reference
-	iface, part string
-}
-
 func newDeclarations(source string) declarations { return declarations{source: source} }
-
-// The brackets of a placeholder are characters that no address, path or flag has.
-const (
-	placeOpen  = "\u27e6squall:"
-	placeClose = "\u27e7"
-)
-
-func (d *declarations) placeholder(r *reference, iface, part string) string {
-	d.places = append(d.places, placeholder{r, iface, part})
-	return placeOpen + strconv.Itoa(len(d.places)-1) + placeClose
-}
-
-// service returns a declared service.
-func (d *declarations) service(name string) *service {
-	for _, s := range d.services {
-		if s.decl.Name == name {
-			return s
-		}
-	}
-	return nil
-}
-
-func (d *declarations) serviceNames() []string {
-	var names []string
-	for _, s := range d.services {
-		names = append(names, s.decl.Name)
-	}
-	return names
-}
 
 // scenarioOf returns the scenario that a function, or a scenario value, stands for.
 func (d *declarations) scenarioOf(v starlark.Value) *scenario {
@@ -101,19 +56,13 @@ func (d *declarations) scenariosOf(fn starlark.Callable) int {
 // finish settles what could not be settled before all was declared, and returns the suite.
 func (ld *loader) finish() *spec.Suite {
 	d := &ld.decls
-	for _, r := range d.references {
-		if d.service(r.name) == nil && len(ld.modules) > 0 && ld.complete() {
-			ld.report(r.at, source.Nearest(r.name, d.serviceNames()), "ref: no service %q is declared", r.name)
-		}
+	if ld.complete() {
+		ld.topology.CheckReferences()
 	}
 	for _, fn := range d.later {
 		fn()
 	}
-	for _, s := range d.services {
-		ld.fillService(s)
-	}
-	ld.checkCycles()
-	ld.checkVariables()
+	ld.topology.Settle()
 	if ld.complete() {
 		ld.findChoices()
 		ld.program().Lint(&env{loader: ld, when: bind.AtLoad})
@@ -126,9 +75,10 @@ func (ld *loader) finish() *spec.Suite {
 
 // program is all code, for what is found out without running it.
 func (ld *loader) program() *static.Program {
-	p := &static.Program{Index: ld.index, Predeclared: ld.table.predeclared, Op: ld.decls.opCallsNamed}
+	p := &static.Program{Index: ld.index, Predeclared: ld.table.predeclared}
+	p.Op = func(service, name string) []string { return opCallsNamed(ld.topology, service, name) }
 	p.Reference = func(name string) starlark.Value {
-		if s := ld.decls.service(name); s != nil {
+		if s := ld.topology.Service(name); s != nil {
 			return s
 		}
 		return nil
@@ -160,7 +110,7 @@ func (ld *loader) loaded(f *source.File) starlark.StringDict {
 // suite puts together what was declared.
 func (ld *loader) suite() *spec.Suite {
 	d, program := &ld.decls, ld.program()
-	suite := &spec.Suite{Source: d.source, Volumes: d.volumes, Determinism: d.determinism}
+	suite := &spec.Suite{Source: d.source, Volumes: ld.topology.Volumes(), Determinism: ld.topology.Determinism()}
 	for _, s := range slices.Concat(ld.sources, ld.data) {
 		// The library comes with Squall itself.
 		file := spec.File{Path: s.Path, Content: s.Content}
@@ -169,8 +119,8 @@ func (ld *loader) suite() *spec.Suite {
 			suite.Files = append(suite.Files, file)
 		}
 	}
-	for _, s := range d.services {
-		suite.Services = append(suite.Services, s.decl)
+	for _, s := range ld.topology.Services() {
+		suite.Services = append(suite.Services, s.Decl)
 	}
 	for _, s := range d.scenarios {
 		s.decl.Monitors, s.decl.Temporal = s.hooks.Settle()
@@ -202,118 +152,4 @@ func (ld *loader) complete() bool {
 		}
 	}
 	return true
-}
-
-// fillService puts addresses in the place of their placeholders.
-func (ld *loader) fillService(s *service) {
-	for i, a := range s.decl.Args {
-		s.decl.Args[i] = ld.fill(a)
-	}
-	for k, v := range s.decl.Env {
-		s.decl.Env[k] = ld.fill(v)
-	}
-	if s.decl.Health != nil {
-		s.decl.Health.Address = ld.fill(s.decl.Health.Address)
-	}
-}
-
-func (ld *loader) fill(text string) string {
-	if !strings.Contains(text, placeOpen) {
-		return text
-	}
-	return regexp.MustCompile(placeOpen+"([0-9]+)"+placeClose).ReplaceAllStringFunc(text, func(m string) string {
-		n, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(m, placeOpen), placeClose))
-		if err != nil || n >= len(ld.decls.places) {
-			return m
-		}
-		return ld.fillPlace(ld.decls.places[n])
-	})
-}
-
-func (ld *loader) fillPlace(p placeholder) string {
-	s := ld.decls.service(p.ref.name)
-	if s == nil {
-		return "" // reported with the reference itself
-	}
-	var names []string
-	for _, i := range s.ifaces {
-		names = append(names, i.decl.Name)
-		if i.decl.Name == p.iface || (p.iface == "" && len(s.ifaces) == 1) {
-			part, ok := addressPart(p.part, i.decl)
-			if !ok {
-				ld.report(p.ref.at, "", "ref: %s", noPart(i.decl, p.part))
-			}
-			return part
-		}
-	}
-	if p.iface == "" {
-		ld.report(p.ref.at, "", "ref: service %q has %s; name the one whose %s is meant", p.ref.name, bind.Count(len(names), "interface"), p.part)
-		return ""
-	}
-	ld.report(p.ref.at, source.Nearest(p.iface, names), "ref: service %q has no interface %q", p.ref.name, p.iface)
-	return ""
-}
-
-// checkCycles reports services that wait for each other.
-func (ld *loader) checkCycles() {
-	const visiting, visited = 1, 2
-	state := map[string]int{}
-	var path []string
-	var visit func(s *service)
-	visit = func(s *service) {
-		state[s.decl.Name] = visiting
-		path = append(path, s.decl.Name)
-		for _, name := range s.decl.DependsOn {
-			next := ld.decls.service(name)
-			switch {
-			case next == nil:
-			case state[name] == visiting:
-				from := slices.Index(path, name)
-				ld.report(ld.spanAt(next.decl.Position), "", "service %q: depends_on goes in a circle: %s", name,
-					strings.Join(append(slices.Clone(path[from:]), name), " -> "))
-			case state[name] == 0:
-				visit(next)
-			}
-		}
-		path = path[:len(path)-1]
-		state[s.decl.Name] = visited
-	}
-	for _, s := range ld.decls.services {
-		if state[s.decl.Name] == 0 {
-			visit(s)
-		}
-	}
-}
-
-// checkVariables reports interfaces whose addresses would stand in one variable.
-func (ld *loader) checkVariables() {
-	seen := map[string]*spec.Interface{}
-	for _, s := range ld.decls.services {
-		for _, i := range s.ifaces {
-			name := s.decl.Variable(i.decl)
-			if other := seen[name]; other != nil && other.Service != i.decl.Service {
-				ld.report(ld.spanAt(s.decl.Position), "", "service %q: %s.%s and %s.%s would both be %sADDR in the environment; rename one",
-					s.decl.Name, other.Service, other.Name, i.decl.Service, i.decl.Name, name)
-			}
-			seen[name] = i.decl
-		}
-	}
-}
-
-// spanAt finds the span of the call that begins at a recorded position.
-func (ld *loader) spanAt(position string) source.Span {
-	for _, call := range ld.index.Calls {
-		if s := source.SpanOf(call.Fn); source.PlaceOf(s.Start).String() == position {
-			return s
-		}
-	}
-	return source.Span{}
-}
-
-// absolute resolves a path of a spec against the main file's directory.
-func (ld *loader) absolute(p string) string {
-	if filepath.IsAbs(p) {
-		return filepath.Clean(p)
-	}
-	return filepath.Join(ld.root, p)
 }

@@ -2,12 +2,18 @@ package starbind
 
 import (
 	"slices"
+	"time"
 
+	startime "go.starlark.net/lib/time"
 	"go.starlark.net/starlark"
 	"go.starlark.net/starlarkstruct"
 
 	"github.com/squallhq/squall/internal/starbind/bind"
 	"github.com/squallhq/squall/internal/starbind/oracle"
+	"github.com/squallhq/squall/internal/starbind/reference"
+	"github.com/squallhq/squall/internal/starbind/stub"
+	"github.com/squallhq/squall/internal/starbind/topology"
+	"github.com/squallhq/squall/protocol"
 )
 
 // table is all builtins, and the names that a spec finds predeclared.
@@ -27,7 +33,7 @@ func namespaces() map[string]string {
 func newTable(ld *loader) *table {
 	t := &table{predeclared: starlark.StringDict{}}
 	for _, e := range slices.Concat(
-		topologyEntries(ld), healthEntries(), opEntries(), observerEntries(), faultEntries(ld), linkEntries(ld), messageEntries(ld), scenarioEntries(), testEntries(), choiceEntries(), oracle.Expectations(),
+		topology.Entries(ld.protocols), faultEntries(ld), linkEntries(ld), messageEntries(ld), scenarioEntries(), testEntries(), choiceEntries(), oracle.Expectations(),
 		oracle.Declarations(), bodyEntries(), plainEntries(), loadingEntries(),
 	) {
 		t.entries = append(t.entries, &e)
@@ -79,8 +85,27 @@ func plainEntries() []entry {
 			Example: `budget = duration("200ms") * 3`,
 			Params:  []param{{Name: "value", Kind: bind.Duration(), Required: true, Doc: `such as "200ms", "1.5s" or "2m"`}},
 			Do: do(func(c *call) (starlark.Value, error) {
-				return durationValue(c, "value"), nil
+				return startime.Duration(arg[time.Duration](c, "value")), nil
 			}),
 		},
 	}
+}
+
+// Reference returns the reference of the language in Markdown, made from the table of builtins.
+func Reference(protocols []protocol.Info) string {
+	t := newTable(&loader{Loader: Loader{Protocols: protocols}, protocols: map[string]protocol.Info{}})
+	return reference.Page(t.entries, protocols)
+}
+
+// Stubs returns the language as a Python stub file, for editors.
+func (l Loader) Stubs() string {
+	t := newTable(&loader{Loader: l, protocols: map[string]protocol.Info{}})
+	pointers := func(entries []bind.Entry) []*bind.Entry {
+		var out []*bind.Entry
+		for i := range entries {
+			out = append(out, &entries[i])
+		}
+		return out
+	}
+	return stub.File(stub.Language{Builtins: t.entries, Trace: pointers(oracle.TraceMethods()), Event: pointers(oracle.EventMethods()), Protocols: l.Protocols})
 }

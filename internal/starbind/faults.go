@@ -3,9 +3,7 @@ package starbind
 import (
 	"fmt"
 	"math"
-	"path"
 	"slices"
-	"strings"
 	"time"
 
 	"go.starlark.net/starlark"
@@ -13,9 +11,11 @@ import (
 
 	"github.com/squallhq/squall/fault"
 	"github.com/squallhq/squall/internal/starbind/bind"
+	"github.com/squallhq/squall/internal/starbind/calls"
 	"github.com/squallhq/squall/internal/starbind/oracle"
 	"github.com/squallhq/squall/internal/starbind/source"
 	"github.com/squallhq/squall/internal/starbind/static"
+	"github.com/squallhq/squall/internal/starbind/topology"
 	"github.com/squallhq/squall/protocol"
 	"github.com/squallhq/squall/spec"
 )
@@ -51,7 +51,7 @@ func faultEntries(ld *loader) []entry {
 			Params: []param{
 				{Name: "name", Kind: bind.Name(), Required: true, Doc: "its name, a column of the matrix"},
 				{Name: "target", Kind: aTarget(), Doc: "the service whose calls are hit, or the interface or service whose connections are"},
-				{Name: "source", Kind: aService(), Preset: "any", Doc: "with rules: the service that connects"},
+				{Name: "source", Kind: topology.ServiceKind(), Preset: "any", Doc: "with rules: the service that connects"},
 				{Name: "rules", Kind: bind.List(aLinkRule()), Doc: "effects on connections and requests: latency(), partition(), error() and the like"},
 				{Name: "faults", Kind: bind.List(anAssumption()), Doc: "other assumptions whose rules are part of this one"},
 				{Name: "monitors", Kind: bind.List(oracle.MonitorKind()), Doc: "monitors that hold under this fault"},
@@ -69,7 +69,7 @@ func faultEntries(ld *loader) []entry {
 				{Name: "target", Kind: aFaultTarget(), Required: true, Doc: "a service, an interface, a link, an assumption, or a rule that says itself between whom"},
 				{Name: "rules", Kind: aLinkRule(), Variadic: true, Doc: "effects on connections to the target, or on requests to it"},
 				{Name: "run", Kind: bind.Function(0), Required: true, Doc: "what to do meanwhile"},
-				{Name: "source", Kind: aService(), Preset: "any", Doc: "for effects on connections: the service that connects"},
+				{Name: "source", Kind: topology.ServiceKind(), Preset: "any", Doc: "for effects on connections: the service that connects"},
 			},
 			Rest: callKeywords(ld),
 			Do:   do(doFault),
@@ -81,7 +81,7 @@ func faultEntries(ld *loader) []entry {
 			Params: []param{
 				{Name: "target", Kind: aFaultTarget(), Required: true, Doc: "as for fault"},
 				{Name: "rules", Kind: aLinkRule(), Variadic: true, Doc: "as for fault"},
-				{Name: "source", Kind: aService(), Preset: "any", Doc: "as for fault"},
+				{Name: "source", Kind: topology.ServiceKind(), Preset: "any", Doc: "as for fault"},
 			},
 			Rest: callKeywords(ld),
 			Do:   do(doFaultStart),
@@ -107,8 +107,9 @@ func syscallParams() []param {
 		{Name: "every", Kind: bind.Int(1, math.MaxInt32), Doc: "hits each n-th matching call"},
 		{Name: "max_fires", Kind: bind.Int(1, math.MaxInt32), Preset: "no limit", Doc: "stops after so many hits"},
 		{Name: "mode", Kind: bind.Choice("stochastic", "exhaustive"), Preset: `"stochastic"`, Doc: `"exhaustive", with probability and max_fires, gives each way to hit and spare the first max_fires matching calls a leaf of its own, instead of drawing`},
-		{Name: "on", Kind: aDescriptor(), Preset: "what the call is mostly for", Doc: `kinds of descriptor: "file", "socket", "pipe", "tty", "other", a list of them, or "any"`},
-		{Name: "path", Kind: aGlob(), Preset: "any", Doc: `glob over the file's absolute path; * does not cross /, ** does`},
+		{Name: "on", Kind: calls.Descriptor(), Preset: "what the call is mostly for", Doc: `kinds of descriptor: "file", "socket", "pipe", "tty", "other", a list of them, or "any"`},
+		{Name: "path", Kind: calls.Glob(), Preset: "any", Doc: `glob over the file's absolute path; * does not cross /, ** does`},
+		{Name: "link", Kind: aLink(), Preset: "any", Doc: "only calls on sockets that the service has connected so: link(the service, another)"},
 		{Name: "optional", Kind: bind.Bool(), Preset: "False", Doc: "a leaf may pass although the rule never fired"},
 		{Name: "during", Kind: bind.Choice("body", "start"), Preset: `"body"`, Doc: `"start" puts it in force before the programs run`},
 		{Name: "label", Kind: bind.Name(), Preset: "the keyword", Doc: "its name in records"},
@@ -130,19 +131,9 @@ func delayParams() []param {
 // callKeywords are the keywords that name system calls: families, single calls, and what services call ops.
 func callKeywords(ld *loader) *rest {
 	return &rest{
-		Label: "<call>", Check: true, Known: func() []string { return slices.Concat(callNames(), ld.decls.opNames()) }, Kind: anEffect(),
+		Label: "<call>", Check: true, Known: func() []string { return slices.Concat(calls.Names(), opNames(ld.topology)) }, Kind: anEffect(),
 		Doc: "what happens to one of the service's ops, to a family of system calls, or to one call: deny(), delay(), partial(), hold() or crash()",
 	}
-}
-
-func callNames() []string {
-	var names []string
-	for _, f := range fault.Families() {
-		names = append(names, f.Name)
-		names = append(names, f.Calls...)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
 }
 
 func anErrno() kind {
@@ -161,39 +152,6 @@ func anErrno() kind {
 		c.Errorf(at, source.Nearest(s, names), "unknown errno %q", s)
 		return nil, false
 	})
-}
-
-func aDescriptor() kind {
-	words := []string{string(fault.File), string(fault.Socket), string(fault.Pipe), string(fault.TTY), string(fault.Other)}
-	one := bind.Choice(append(words, "any")...)
-	return kindOf("a kind of descriptor", func(c *call, v starlark.Value, at source.Span, e syntax.Expr) (any, bool) {
-		if _, single := starlark.AsString(v); single {
-			got, ok := c.Convert(one, "on", v, e)
-			return []any{got}, ok
-		}
-		return bind.List(one).Convert(c.Call, v, at, e)
-	})
-}
-
-func aGlob() kind {
-	return bind.Parsed("a glob", func(v starlark.Value) (any, error) {
-		s, ok := starlark.AsString(v)
-		if !ok {
-			return nil, nil
-		}
-		return s, checkGlob(s)
-	})
-}
-
-// checkGlob says what is wrong with a glob over files.
-func checkGlob(s string) error {
-	if !strings.HasPrefix(s, "/") && !strings.HasPrefix(s, "**") {
-		return fmt.Errorf("path %q can't match: paths are absolute; begin it with / or **/", s)
-	}
-	if _, err := path.Match(strings.ReplaceAll(s, "**", "*"), "/"); err != nil {
-		return fmt.Errorf("path %q is not a glob: %v", s, err)
-	}
-	return nil
 }
 
 func anEffect() kind {
@@ -254,6 +212,9 @@ func effectOf(c *call) *syscallEffect {
 	}
 	if c.Entry.Acts != 0 { // delay and hold
 		e.message = &messageEffect{verb: protocol.Verb(c.Entry.Name), delay: e.rule.Delay, match: c.matches("path"), refused: refusedByMessages(c)}
+	}
+	if l := arg[*linkValue](c, "link"); l != nil {
+		e.rule.Link = &l.pair
 	}
 	e.rule.Crash = c.Entry.Name == "crash"
 	e.rule.Hold, e.rule.Partial = c.Entry.Name == "hold", int64(arg[int](c, "bytes"))
@@ -349,6 +310,9 @@ func (c *call) syscallOf(kw bind.Keyword, service string) (fault.Syscall, bool) 
 	}
 	if !e.onSet {
 		s.On = family.On
+	}
+	if s.Link != nil {
+		c.onLink(kw, family, &s)
 	}
 	if family.glob != "" && s.Path == "" {
 		s.Path = family.glob

@@ -9,7 +9,6 @@ import (
 	"github.com/squallhq/squall/internal/starbind/bind"
 	"github.com/squallhq/squall/internal/starbind/oracle"
 	"github.com/squallhq/squall/internal/starbind/value"
-	"github.com/squallhq/squall/spec"
 )
 
 var (
@@ -22,9 +21,6 @@ func (e *env) Judging() oracle.Load { return e.loader }
 
 // Looked notes that a property asked for the trace.
 func (e *env) Looked() { e.looked = true }
-
-// World is the world of a body.
-func (e *env) World() spec.World { return e.world }
 
 // Trace is the trace that code can see where it runs, for the values made of it.
 func (e *env) Trace() *value.Whole {

@@ -11,6 +11,7 @@ import (
 	"github.com/squallhq/squall/fault"
 	"github.com/squallhq/squall/internal/starbind/bind"
 	"github.com/squallhq/squall/internal/starbind/source"
+	"github.com/squallhq/squall/internal/starbind/topology"
 	"github.com/squallhq/squall/protocol"
 	"github.com/squallhq/squall/spec"
 )
@@ -47,8 +48,8 @@ func linkEntries(ld *loader) []entry {
 			param{Name: "by", Kind: bind.Int(1, 1000), Preset: "1", Doc: "how many datagrams later one arrives"}, probability(false), ways),
 	}
 	pair := []param{
-		{Name: "a", Kind: aService(), Required: true, Doc: "one service"},
-		{Name: "b", Kind: aService(), Required: true, Doc: "the other"},
+		{Name: "a", Kind: topology.ServiceKind(), Required: true, Doc: "one service"},
+		{Name: "b", Kind: topology.ServiceKind(), Required: true, Doc: "the other"},
 	}
 	pairWays := param{Name: "direction", Kind: bind.Choice("both", "a_to_b", "b_to_a"), Preset: `"both"`, Doc: "which bytes are lost"}
 	for i := range rows {
@@ -84,7 +85,7 @@ func linkEntries(ld *loader) []entry {
 			Doc:     "names the connections from one service to another, or to one of its interfaces.",
 			Example: `latency("200ms", on = link(api, db.pg))`,
 			Params: []param{
-				{Name: "client", Kind: aService(), Required: true, Doc: "the service that connects"},
+				{Name: "client", Kind: topology.ServiceKind(), Required: true, Doc: "the service that connects"},
 				{Name: "server", Kind: aTarget(), Required: true, Doc: "the service or interface that it connects to"},
 			},
 			Do: do(func(c *call) (starlark.Value, error) {
@@ -260,19 +261,19 @@ func (c *call) linkRules(ids *namer, tgt target, assumption string, effects []*l
 // checkSort reports an effect that can't act on any interface of the pair's server.
 func (c *call) checkSort(e *linkRule, p fault.Pair) {
 	row, ok := fault.LinkKindOf(e.effect.Kind)
-	s := c.env.loader.decls.service(p.B)
-	if !ok || s == nil || !p.Directed || (row.Stream && row.Datagram) || len(s.ifaces) == 0 {
+	s := c.env.loader.topology.Service(p.B)
+	if !ok || s == nil || !p.Directed || (row.Stream && row.Datagram) || len(s.Interfaces) == 0 {
 		return
 	}
 	var seen []string
-	for _, i := range s.ifaces {
-		if p.Interface != "" && p.Interface != i.decl.Name {
+	for _, i := range s.Interfaces {
+		if p.Interface != "" && p.Interface != i.Decl.Name {
 			continue
 		}
-		if info := c.env.loader.protocols[i.decl.Protocol]; (info.Datagram && row.Datagram) || (!info.Datagram && row.Stream) {
+		if info := c.env.loader.protocols[i.Decl.Protocol]; (info.Datagram && row.Datagram) || (!info.Datagram && row.Stream) {
 			return
 		}
-		seen = append(seen, fmt.Sprintf("%s.%s (%s)", p.B, i.decl.Name, i.decl.Protocol))
+		seen = append(seen, fmt.Sprintf("%s.%s (%s)", p.B, i.Decl.Name, i.Decl.Protocol))
 	}
 	sort := "connections"
 	if row.Datagram {
@@ -283,20 +284,20 @@ func (c *call) checkSort(e *linkRule, p fault.Pair) {
 
 // checkSockets reports an effect on a pair that has Unix sockets only, once both services are declared.
 func (c *call) checkSockets(e *linkRule, p fault.Pair) {
-	d := &c.env.loader.decls
+	d, t := &c.env.loader.decls, c.env.loader.topology
 	report := func(i *spec.Interface) {
 		c.Report(e.at, "", fmt.Sprintf("%s: %s.%s is the Unix socket %s; no rule acts on its connections, which services make to it directly", e.name(), i.Service, i.Name, i.Path))
 	}
 	check := func() {
-		found := d.socketsOnly(p.B, p.Interface)
-		if !p.Directed && found != nil && d.service(p.A) != nil && len(d.service(p.A).ifaces) > 0 && d.socketsOnly(p.A, "") == nil {
+		found := socketsOnly(t, p.B, p.Interface)
+		if !p.Directed && found != nil && t.Service(p.A) != nil && len(t.Service(p.A).Interfaces) > 0 && socketsOnly(t, p.A, "") == nil {
 			return // the other way there are connections
 		}
 		if found != nil {
 			report(found)
 		}
 	}
-	if p.B != "" && d.service(p.B) == nil && c.env.when == bind.AtLoad {
+	if p.B != "" && t.Service(p.B) == nil && c.env.when == bind.AtLoad {
 		d.later = append(d.later, check)
 		return
 	}
@@ -304,20 +305,20 @@ func (c *call) checkSockets(e *linkRule, p fault.Pair) {
 }
 
 // socketsOnly returns an interface of those meant, where all of them are Unix sockets.
-func (d *declarations) socketsOnly(name, iface string) *spec.Interface {
-	s := d.service(name)
+func socketsOnly(t *topology.Topology, name, iface string) *spec.Interface {
+	s := t.Service(name)
 	if s == nil {
 		return nil
 	}
 	var found *spec.Interface
-	for _, i := range s.ifaces {
-		if iface != "" && i.decl.Name != iface {
+	for _, i := range s.Interfaces {
+		if iface != "" && i.Decl.Name != iface {
 			continue
 		}
-		if i.decl.Path == "" {
+		if i.Decl.Path == "" {
 			return nil
 		}
-		found = i.decl
+		found = i.Decl
 	}
 	return found
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/squallhq/squall/internal/starbind/library"
 	"github.com/squallhq/squall/internal/starbind/oracle"
 	"github.com/squallhq/squall/internal/starbind/source"
+	"github.com/squallhq/squall/internal/starbind/topology"
 	"github.com/squallhq/squall/protocol"
 	"github.com/squallhq/squall/spec"
 )
@@ -86,6 +87,7 @@ type loader struct {
 	modules   map[string]*module
 	reports   []Diagnostic
 	decls     declarations
+	topology  *topology.Topology
 	// data are files that are no specs: what load_file and its like have read.
 	data []*source.File
 }
@@ -117,6 +119,7 @@ func newLoader(l Loader, path string) (*loader, error) {
 	for _, p := range l.Protocols {
 		ld.protocols[p.Name] = p
 	}
+	ld.topology = &topology.Topology{Root: root, Protocols: ld.protocols, Index: ld.index, Report: ld.report, Body: ld.bodyOf}
 	ld.table = newTable(ld)
 	return ld, nil
 }

@@ -10,7 +10,9 @@ import (
 
 	"github.com/squallhq/squall/fault"
 	"github.com/squallhq/squall/internal/starbind/bind"
+	"github.com/squallhq/squall/internal/starbind/calls"
 	"github.com/squallhq/squall/internal/starbind/source"
+	"github.com/squallhq/squall/internal/starbind/topology"
 	"github.com/squallhq/squall/protocol"
 )
 
@@ -156,7 +158,7 @@ func (c *call) matches(params ...string) []bind.Keyword {
 // refusedByMessages are the keywords of a call that mean nothing for requests.
 func refusedByMessages(c *call) []bind.Keyword {
 	var out []bind.Keyword
-	names := []string{"errno", "on", "mode"}
+	names := []string{"errno", "on", "mode", "link"}
 	if c.Entry.Name == string(protocol.Duplicate) {
 		names = []string{"count", "direction"}
 	}
@@ -218,20 +220,20 @@ func (c *call) actsOnDatagrams(e *linkRule, p fault.Pair) bool {
 		return false
 	}
 	faces := c.env.loader.facesOf(p)
-	return len(e.message.match) == 0 && !slices.ContainsFunc(faces, func(i *iface) bool {
-		return !c.env.loader.protocols[i.decl.Protocol].Datagram
+	return len(e.message.match) == 0 && !slices.ContainsFunc(faces, func(i *topology.Interface) bool {
+		return !c.env.loader.protocols[i.Decl.Protocol].Datagram
 	})
 }
 
 // facesOf returns the interfaces of the pair's server that it means.
-func (ld *loader) facesOf(p fault.Pair) []*iface {
-	s := ld.decls.service(p.B)
+func (ld *loader) facesOf(p fault.Pair) []*topology.Interface {
+	s := ld.topology.Service(p.B)
 	if s == nil {
 		return nil
 	}
-	var out []*iface
-	for _, i := range s.ifaces {
-		if p.Interface == "" || p.Interface == i.decl.Name {
+	var out []*topology.Interface
+	for _, i := range s.Interfaces {
+		if p.Interface == "" || p.Interface == i.Decl.Name {
 			out = append(out, i)
 		}
 	}
@@ -257,7 +259,7 @@ func (c *call) messageRule(ids *namer, e *linkRule, p fault.Pair, assumption str
 	}
 	ld := c.env.loader
 	report := func(at source.Span, near, message string) { c.Report(at, near, e.name()+": "+message) }
-	if ld.decls.service(p.B) == nil && p.B != "" {
+	if ld.topology.Service(p.B) == nil && p.B != "" {
 		ld.decls.later = append(ld.decls.later, func() { ld.settleMessage(e, m, report) })
 		return r, true
 	}
@@ -270,18 +272,18 @@ func (ld *loader) settleMessage(e *linkRule, m *fault.Message, report func(at so
 	if len(faces) > 1 {
 		var names []string
 		for _, i := range faces {
-			names = append(names, m.Pair.B+"."+i.decl.Name)
+			names = append(names, m.Pair.B+"."+i.Decl.Name)
 		}
 		report(e.at, "", fmt.Sprintf("acts on the requests to one interface, and %s has several; name one of %s", m.Pair.B, strings.Join(names, ", ")))
 		return false
 	}
 	if len(faces) == 0 {
-		if ld.decls.service(m.Pair.B) != nil || m.Pair.B == "" {
+		if ld.topology.Service(m.Pair.B) != nil || m.Pair.B == "" {
 			report(e.at, "", "acts on the requests to an interface, and the target has none")
 		}
 		return false // a service that does not exist is reported where it is named
 	}
-	face := faces[0].decl
+	face := faces[0].Decl
 	m.Protocol, m.Pair.Interface, m.Pair.Directed = face.Protocol, face.Name, true
 	return e.message.suits(ld.protocols[face.Protocol], e.at, report)
 }
@@ -299,19 +301,19 @@ func (m *messageEffect) suits(p protocol.Info, at source.Span, report func(at so
 		ok = false
 	}
 	if !slices.Contains(can.Verbs, m.verb) {
-		wrong(at, "", "%s can't do that to a request; it can %s", p.Name, list(can.Verbs))
+		wrong(at, "", "%s can't do that to a request; it can %s", p.Name, bind.Words(can.Verbs))
 		return false
 	}
 	names := fieldNames(can.Match)
 	for _, kw := range m.match {
 		if !slices.Contains(names, kw.Name) {
-			wrong(kw.At, source.Nearest(kw.Name, names), "a request to %s has no %s; a rule can match %s", p.Name, kw.Name, list(names))
+			wrong(kw.At, source.Nearest(kw.Name, names), "a request to %s has no %s; a rule can match %s", p.Name, kw.Name, bind.Words(names))
 		}
 	}
 	answer := fieldNames(can.Answer)
 	for _, kw := range m.given {
 		if !slices.Contains(answer, kw.Name) {
-			wrong(kw.At, source.Nearest(kw.Name, answer), "an answer of %s has no %s; it has %s", p.Name, kw.Name, list(answer))
+			wrong(kw.At, source.Nearest(kw.Name, answer), "an answer of %s has no %s; it has %s", p.Name, kw.Name, bind.Words(answer))
 		}
 	}
 	for _, kw := range m.refused {
@@ -328,15 +330,6 @@ func fieldNames(fields []protocol.Field) []string {
 	return out
 }
 
-// list writes words as a list.
-func list[T ~string](words []T) string {
-	var out []string
-	for _, w := range words {
-		out = append(out, string(w))
-	}
-	return strings.Join(out, ", ")
-}
-
 // ofCalls reports what a delay or a hold of system calls can't have.
 func (c *call) ofCalls(e *syscallEffect, path string) {
 	for _, kw := range e.message.match {
@@ -347,7 +340,7 @@ func (c *call) ofCalls(e *syscallEffect, path string) {
 	if path == "" {
 		return
 	}
-	if err := checkGlob(path); err != nil {
+	if err := calls.CheckGlob(path); err != nil {
 		c.Report(e.at, "", string(e.message.verb)+": "+err.Error())
 	}
 }

@@ -8,13 +8,14 @@ import (
 	"github.com/squallhq/squall/fault"
 	"github.com/squallhq/squall/internal/starbind/bind"
 	"github.com/squallhq/squall/internal/starbind/source"
+	"github.com/squallhq/squall/internal/starbind/topology"
 	"github.com/squallhq/squall/spec"
 )
 
 // processEntries are the builtins that do something to a service's processes: as a step now, or as a rule at a time.
 func processEntries() []entry {
 	row := func(a spec.Action, doc, example string, params ...param) entry {
-		list := append([]param{{Name: "service", Kind: aService(), Doc: "as a step of a scenario: the service. A rule takes the target of its fault"}}, params...)
+		list := append([]param{{Name: "service", Kind: topology.ServiceKind(), Doc: "as a step of a scenario: the service. A rule takes the target of its fault"}}, params...)
 		list = append(list,
 			param{Name: "after", Kind: bind.Duration(), Doc: "as a rule: how long after the fault begins"},
 			param{Name: "optional", Kind: bind.Bool(), Preset: "False", Doc: "as a rule: a leaf may pass although it never came to that"},
@@ -38,7 +39,7 @@ func processEntries() []entry {
 			param{Name: "duration", Kind: bind.Duration(), Preset: "until the fault ends", Doc: "as a rule: how long it lasts"}),
 		{
 			Name: string(spec.Resume), Phases: bind.InBody, Doc: "lets a paused service go on.", Example: "resume(db)",
-			Params: []param{{Name: "service", Kind: aService(), Required: true, Doc: "the service"}},
+			Params: []param{{Name: "service", Kind: topology.ServiceKind(), Required: true, Doc: "the service"}},
 			Do: do(func(c *call) (starlark.Value, error) {
 				return starlark.None, c.Worldly(c.env.world.Act(c.env.ctx, arg[string](c, "service"), spec.Resume))
 			}),

@@ -87,6 +87,9 @@ func arguments(op spec.Operation) ([]string, error) {
 	}
 	defaults := map[string]any{"pattern": "*", "start": int64(0), "stop": int64(-1)}
 	args := []string{strings.ToUpper(op.Method)}
+	if op.Method == "delete" {
+		args[0] = "DEL"
+	}
 	for _, p := range methods[i].Params {
 		v, given := op.Args[p.Name]
 		if !given {

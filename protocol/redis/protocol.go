@@ -17,7 +17,8 @@ func (Protocol) Info() protocol.Info {
 		Methods: []protocol.Method{
 			{Name: "get", Doc: "GET", Params: []protocol.Param{key}},
 			{Name: "set", Doc: "SET", Params: []protocol.Param{key, value}},
-			{Name: "del", Doc: "DEL", Params: []protocol.Param{key}},
+			// A word of Starlark, as "del" is, could not stand behind a dot.
+			{Name: "delete", Doc: "DEL", Params: []protocol.Param{key}},
 			{Name: "ping", Doc: "PING"},
 			{Name: "keys", Doc: "KEYS, in alphabetical order", Params: []protocol.Param{{Name: "pattern", Type: "string", Doc: "a glob; \"*\" where it is left out"}}},
 			{Name: "lpush", Doc: "LPUSH", Params: []protocol.Param{key, value}},

@@ -108,7 +108,7 @@ func TestSteps(t *testing.T) {
 		{op("lrange", "key", "l", "start", int64(1), "stop", int64(1)), `["b"]`, nil},
 		{op("keys"), `["k","l","n"]`, nil},
 		{op("keys", "pattern", "[kl]"), `["k","l"]`, nil},
-		{op("del", "key", "k"), "1", int64(1)},
+		{op("delete", "key", "k"), "1", int64(1)},
 		{command(`set "a b" 'it\'s'`), "OK", "OK"},
 		{command(`["GET", "a b"]`), "it's", "it's"},
 		{command(`["INCRBY", "n", 9007199254740993]`), "9007199254740994", int64(9007199254740994)},

@@ -155,7 +155,7 @@ func render(frame *template.Template, to string, pages []page, i int) error {
 	if err != nil {
 		return err
 	}
-	text := links(body.String())
+	text := links(changes(body.String()))
 	data := map[string]any{
 		"Page": p, "Pages": sections(pages), "Body": template.HTML(text), "Style": template.CSS(style), "Headings": headings(text),
 		"Here": p.File,
@@ -179,7 +179,24 @@ func render(frame *template.Template, to string, pages []page, i int) error {
 
 // named shows the name of a file above its block: "```go notes.go" says it in a place that is not shown.
 func named(text []byte) []byte {
+	text = regexp.MustCompile("(?m)^```(\\w+) \\+(\\S+)$").ReplaceAll(text, []byte("<p class=\"file\">$2, below what is there</p>\n\n```$1"))
 	return regexp.MustCompile("(?m)^```(\\w+) (\\S+)$").ReplaceAll(text, []byte("<p class=\"file\">$2</p>\n\n```$1"))
+}
+
+// changes marks the lines of a diff that are added and those that go.
+func changes(body string) string {
+	return regexp.MustCompile(`(?s)<code class="language-diff">.*?</code>`).ReplaceAllStringFunc(body, func(block string) string {
+		block = regexp.MustCompile(`(?m)^\+.*$`).ReplaceAllString(block, "<ins>$0</ins>")
+		block = regexp.MustCompile(`(?m)^-.*$`).ReplaceAllString(block, "<del>$0</del>")
+		return regexp.MustCompile(`(<code class="language-diff">)([+-])(.*)`).ReplaceAllStringFunc(block, func(first string) string {
+			tag := "ins"
+			head, line, _ := strings.Cut(first, ">")
+			if line[0] == '-' {
+				tag = "del"
+			}
+			return fmt.Sprintf("%s><%s>%s</%s>", head, tag, line, tag)
+		})
+	})
 }
 
 // section is a part of the list.
@@ -208,7 +225,7 @@ func links(body string) string {
 	return regexp.MustCompile(`(href|src)="([^":]*)"`).ReplaceAllStringFunc(body, func(attr string) string {
 		name, rest, _ := strings.Cut(attr, `="`)
 		target, anchor, anchored := strings.Cut(strings.TrimSuffix(rest, `"`), "#")
-		if out := strings.TrimPrefix(target, "../"); out != target && !strings.HasPrefix(out, "../") && path.Ext(out) != ".html" && outside(out) {
+		if out := strings.TrimLeft(target, "./"); strings.HasPrefix(target, "../") && path.Ext(out) != ".html" && outside(out) {
 			target = repository + out
 		}
 		if strings.HasSuffix(target, ".md") && !strings.HasPrefix(target, repository) {

@@ -71,3 +71,12 @@ func TestUnlisted(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestChanges: lines of a diff are marked, the first too; other code is left alone.
+func TestChanges(t *testing.T) {
+	got := changes("<pre><code class=\"language-diff\">-a\n b\n+c\n</code></pre><pre><code>-x\n</code></pre>")
+	want := "<pre><code class=\"language-diff\"><del>-a</del>\n b\n<ins>+c</ins>\n</code></pre><pre><code>-x\n</code></pre>"
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}

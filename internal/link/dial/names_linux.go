@@ -4,6 +4,8 @@ import (
 	"net/netip"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/squallhq/squall/internal/link"
 )
 
 // Answer is what a question about a socket's state is answered with.
@@ -60,4 +62,32 @@ func rawFor(socket int, ap netip.AddrPort) []byte {
 		ap = netip.AddrPortFrom(netip.AddrFrom16(ap.Addr().As16()), ap.Port())
 	}
 	return Addr{Family: family, AddrPort: ap}.Raw()
+}
+
+// Peer says whom a client's socket is, or with raw is about to be, connected with: an interface of a service. It is false for a
+// connection that the client has not made, and for one to nothing that is declared.
+func (d *Dialer) Peer(client string, socket int, raw []byte) (link.Flow, bool) {
+	if raw == nil {
+		if e, ok := d.table.get(cookieOf(socket)); ok && e.flow.Server != "" {
+			return e.flow, true
+		}
+		at := peerOf(socket)
+		if !at.IsValid() {
+			return link.Flow{}, false
+		}
+		family := familyINET
+		if at.Addr().Is6() {
+			family = familyINET6
+		}
+		raw = Addr{Family: family, AddrPort: at}.Raw()
+	}
+	to, err := ParseAddr(raw)
+	if err != nil {
+		return link.Flow{}, false
+	}
+	route := d.resolver.Resolve(client, to, false, func(int) bool { return false })
+	if route.Action != Link {
+		return link.Flow{}, false
+	}
+	return link.Flow{Client: client, Server: route.Server, Interface: route.Interface}, true
 }

@@ -39,13 +39,18 @@ type Conn struct {
 	ready sync.Cond // something for Read, or room for Run
 	parse parser
 	queue answers
-	out   bytes.Buffer
-	// shown is how many of the answer's bytes that the parser keeps are in out already.
-	shown int
+	outgoing
 	// err is what Read returns once out is empty.
 	err error
 	state
 	onReset func()
+}
+
+// outgoing is what the client has yet to read.
+type outgoing struct {
+	out bytes.Buffer
+	// shown is how many of the answer's bytes that the parser keeps are in out already.
+	shown int
 }
 
 // state is what has become of a connection.
@@ -213,9 +218,9 @@ func (c *Conn) received(p []byte) {
 }
 
 // unseen returns what of the next bytes of the server is not in out yet; it is called with mu held.
-func (c *Conn) unseen(data []byte) []byte {
-	n := min(c.shown, len(data))
-	c.shown -= n
+func (o *outgoing) unseen(data []byte) []byte {
+	n := min(o.shown, len(data))
+	o.shown -= n
 	return data[n:]
 }
 

@@ -170,3 +170,13 @@ func SplitLines(content []byte) []string {
 	}
 	return lines
 }
+
+// CallAt finds the span of the call that begins at a recorded position.
+func (x *Index) CallAt(position string) Span {
+	for _, call := range x.Calls {
+		if s := SpanOf(call.Fn); PlaceOf(s.Start).String() == position {
+			return s
+		}
+	}
+	return Span{}
+}
