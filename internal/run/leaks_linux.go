@@ -12,6 +12,7 @@ import (
 	"github.com/squallhq/squall/bundle"
 	"github.com/squallhq/squall/event"
 	"github.com/squallhq/squall/internal/intercept"
+	"github.com/squallhq/squall/internal/run/args"
 	"github.com/squallhq/squall/internal/run/leak"
 	"github.com/squallhq/squall/spec"
 	"github.com/squallhq/squall/verdict"
@@ -72,7 +73,7 @@ func (s *service) device(session intercept.Session, c intercept.Call) {
 	if c.Name == "open" {
 		at = c.Args[0]
 	}
-	path, err := intercept.ReadString(session, c, at, pathLimit)
+	path, err := intercept.ReadString(session, c, at, args.PathLimit)
 	if err != nil || path != "/dev/urandom" && path != "/dev/random" || !s.sources.Add(spec.Random) {
 		return
 	}
@@ -86,7 +87,7 @@ func (s *service) child(session intercept.Session, c intercept.Call) {
 	if c.Name == "execveat" {
 		dir, at = int(int32(c.Args[0])), c.Args[1]
 	}
-	name, err := intercept.ReadString(session, c, at, pathLimit)
+	name, err := intercept.ReadString(session, c, at, args.PathLimit)
 	if err != nil {
 		return
 	}
@@ -97,7 +98,7 @@ func (s *service) child(session intercept.Session, c intercept.Call) {
 	case name == "" && dir != unix.AT_FDCWD:
 		path = fmt.Sprintf("/proc/%d/fd/%d", c.Thread, dir)
 	case name != "":
-		path = absolute(session, c, dir, name)
+		path = args.Absolute(session, c, dir, name)
 	}
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil || unix.Access(real, unix.X_OK) != nil || slices.Contains(leak.Programs(s.Binary), real) || !s.sources.Add(spec.Children) {
