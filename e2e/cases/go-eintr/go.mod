@@ -1,0 +1,3 @@
+module box
+
+go 1.26.0
