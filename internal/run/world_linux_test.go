@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/squallhq/squall/event"
+	"github.com/squallhq/squall/fault"
 	"github.com/squallhq/squall/internal/plan"
 	"github.com/squallhq/squall/internal/run/wire"
 	"github.com/squallhq/squall/spec"
@@ -26,12 +27,17 @@ func (suites) Load(_ context.Context, source string) (*spec.Suite, error) {
 	bodies := map[string]spec.Body{
 		"waits": func(ctx context.Context, w spec.World) (any, error) { return nil, w.Sleep(ctx, 3*time.Second) },
 		"deadlocks": func(_ context.Context, w spec.World) (any, error) {
-			locked := make(chan struct{})
-			go w.(*world).l.log.AppendIf(func() bool {
-				close(locked)
-				select {}
-			}, event.Driver, event.Note, nil)
-			<-locked
+			// Who lists an exhaustive rule asks the choices about it, with the rules' lock held.
+			l := w.(*world).l
+			rule := fault.Rule{
+				ID: "held", When: fault.When{Exhaustive: true},
+				Syscall: &fault.Syscall{Service: "db", Family: "fsync", Calls: []string{"fsync"}, Errno: "EIO"},
+			}
+			if _, err := l.faults.Install([]fault.Rule{rule}); err != nil {
+				return nil, err
+			}
+			l.choices.mu.Lock()
+			go l.faults.Records()
 			return nil, nil
 		},
 		"overdue": func(_ context.Context, w spec.World) (any, error) {

@@ -10,7 +10,10 @@ import (
 
 	"github.com/squallhq/squall/internal/starbind/bind"
 	"github.com/squallhq/squall/internal/starbind/oracle"
+	"github.com/squallhq/squall/internal/starbind/reference"
+	"github.com/squallhq/squall/internal/starbind/stub"
 	"github.com/squallhq/squall/internal/starbind/topology"
+	"github.com/squallhq/squall/protocol"
 )
 
 // table is all builtins, and the names that a spec finds predeclared.
@@ -86,4 +89,23 @@ func plainEntries() []entry {
 			}),
 		},
 	}
+}
+
+// Reference returns the reference of the language in Markdown, made from the table of builtins.
+func Reference(protocols []protocol.Info) string {
+	t := newTable(&loader{Loader: Loader{Protocols: protocols}, protocols: map[string]protocol.Info{}})
+	return reference.Page(t.entries, protocols)
+}
+
+// Stubs returns the language as a Python stub file, for editors.
+func (l Loader) Stubs() string {
+	t := newTable(&loader{Loader: l, protocols: map[string]protocol.Info{}})
+	pointers := func(entries []bind.Entry) []*bind.Entry {
+		var out []*bind.Entry
+		for i := range entries {
+			out = append(out, &entries[i])
+		}
+		return out
+	}
+	return stub.File(stub.Language{Builtins: t.entries, Trace: pointers(oracle.TraceMethods()), Event: pointers(oracle.EventMethods()), Protocols: l.Protocols})
 }

@@ -1,17 +1,14 @@
 package starbind
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"go.starlark.net/starlark"
-	"go.yaml.in/yaml/v3"
 
 	"github.com/squallhq/squall/internal/starbind/bind"
+	"github.com/squallhq/squall/internal/starbind/data"
 	"github.com/squallhq/squall/internal/starbind/source"
 	"github.com/squallhq/squall/internal/starbind/value"
 )
@@ -43,9 +40,9 @@ func loadingEntries() []entry {
 		reader("load_file", "returns what is in a file, as a string. The file goes into the bundle with the spec, and a replay reads it from there. Files have up to 8 MiB.",
 			`schema = load_file("schema.sql")`, func(b []byte) (any, error) { return string(b), nil }),
 		reader("load_json", "returns what is in a JSON file: dicts, lists, strings, numbers, True, False and None, which do not change. See load_file.",
-			`orders = load_json("orders.json")`, decodeJSON),
+			`orders = load_json("orders.json")`, data.JSON),
 		reader("load_yaml", "returns what is in a YAML file of one document, as load_json does. Dates stay strings. See load_file.",
-			`limits = load_yaml("limits.yaml")`, decodeYAML),
+			`limits = load_yaml("limits.yaml")`, data.YAML),
 	}
 }
 
@@ -83,90 +80,4 @@ func (ld *loader) keepData(rel string, content []byte) error {
 	}
 	ld.data = append(ld.data, &source.File{Path: rel, Content: content})
 	return nil
-}
-
-func decodeJSON(b []byte) (any, error) {
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.UseNumber()
-	var v any
-	if err := d.Decode(&v); err != nil {
-		at := len(b)
-		var syntax *json.SyntaxError
-		if errors.As(err, &syntax) {
-			at = min(int(syntax.Offset), at)
-		}
-		return nil, fmt.Errorf("line %d: %w", 1+bytes.Count(b[:at], []byte{'\n'}), err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("there is more than one value")
-	}
-	return v, nil
-}
-
-func decodeYAML(b []byte) (any, error) {
-	d := yaml.NewDecoder(bytes.NewReader(b))
-	var doc yaml.Node
-	if err := d.Decode(&doc); errors.Is(err, io.EOF) {
-		return nil, nil
-	} else if err != nil {
-		return nil, bareYAML(err)
-	}
-	if err := d.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
-		return nil, errors.New("there is more than one document")
-	}
-	keepText(&doc)
-	var v any
-	if err := doc.Decode(&v); err != nil {
-		return nil, bareYAML(err)
-	}
-	return plain(v)
-}
-
-func bareYAML(err error) error { return errors.New(strings.TrimPrefix(err.Error(), "yaml: ")) }
-
-// keepText makes strings of dates: there is no value for them, and what was written is what is meant.
-func keepText(n *yaml.Node) {
-	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!timestamp" {
-		n.Tag = "!!str"
-	}
-	for _, inner := range n.Content {
-		keepText(inner)
-	}
-}
-
-// plain makes what value.ToStarlark takes of what YAML has: keys are strings, whole numbers fit.
-func plain(v any) (any, error) {
-	switch v := v.(type) {
-	case []any:
-		for i, item := range v {
-			got, err := plain(item)
-			if err != nil {
-				return nil, err
-			}
-			v[i] = got
-		}
-		return v, nil
-	case map[string]any:
-		for k, item := range v {
-			got, err := plain(item)
-			if err != nil {
-				return nil, err
-			}
-			v[k] = got
-		}
-		return v, nil
-	case map[any]any:
-		out := map[string]any{}
-		for k, item := range v {
-			got, err := plain(item)
-			if err != nil {
-				return nil, err
-			}
-			out[fmt.Sprint(k)] = got
-		}
-		return out, nil
-	case uint64:
-		return nil, fmt.Errorf("the integer %d is too large", v)
-	}
-	return v, nil
 }

@@ -2,7 +2,6 @@ package starbind
 
 import (
 	"fmt"
-	"github.com/squallhq/squall/internal/starbind/calls"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/squallhq/squall/fault"
 	"github.com/squallhq/squall/internal/starbind/bind"
+	"github.com/squallhq/squall/internal/starbind/calls"
 	"github.com/squallhq/squall/internal/starbind/source"
 	"github.com/squallhq/squall/internal/starbind/topology"
 	"github.com/squallhq/squall/protocol"
@@ -301,19 +301,19 @@ func (m *messageEffect) suits(p protocol.Info, at source.Span, report func(at so
 		ok = false
 	}
 	if !slices.Contains(can.Verbs, m.verb) {
-		wrong(at, "", "%s can't do that to a request; it can %s", p.Name, list(can.Verbs))
+		wrong(at, "", "%s can't do that to a request; it can %s", p.Name, bind.Words(can.Verbs))
 		return false
 	}
 	names := fieldNames(can.Match)
 	for _, kw := range m.match {
 		if !slices.Contains(names, kw.Name) {
-			wrong(kw.At, source.Nearest(kw.Name, names), "a request to %s has no %s; a rule can match %s", p.Name, kw.Name, list(names))
+			wrong(kw.At, source.Nearest(kw.Name, names), "a request to %s has no %s; a rule can match %s", p.Name, kw.Name, bind.Words(names))
 		}
 	}
 	answer := fieldNames(can.Answer)
 	for _, kw := range m.given {
 		if !slices.Contains(answer, kw.Name) {
-			wrong(kw.At, source.Nearest(kw.Name, answer), "an answer of %s has no %s; it has %s", p.Name, kw.Name, list(answer))
+			wrong(kw.At, source.Nearest(kw.Name, answer), "an answer of %s has no %s; it has %s", p.Name, kw.Name, bind.Words(answer))
 		}
 	}
 	for _, kw := range m.refused {
@@ -328,15 +328,6 @@ func fieldNames(fields []protocol.Field) []string {
 		out = append(out, f.Name)
 	}
 	return out
-}
-
-// list writes words as a list.
-func list[T ~string](words []T) string {
-	var out []string
-	for _, w := range words {
-		out = append(out, string(w))
-	}
-	return strings.Join(out, ", ")
 }
 
 // ofCalls reports what a delay or a hold of system calls can't have.

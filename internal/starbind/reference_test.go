@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/squallhq/squall/internal/starbind/bind"
+	"github.com/squallhq/squall/internal/starbind/reference"
 	"github.com/squallhq/squall/protocol"
 	"github.com/squallhq/squall/protocol/all"
 )
@@ -54,14 +55,14 @@ func TestTableIsComplete(t *testing.T) {
 		}
 	}
 	before := -1
-	for _, s := range sections() {
-		i := slices.Index(names, s.last)
+	for _, s := range reference.Sections() {
+		i := slices.Index(names, s.Last)
 		if i <= before {
-			t.Errorf("section %q ends with %q, which is no builtin, or stands before the section", s.title, s.last)
+			t.Errorf("section %q ends with %q, which is no builtin, or stands before the section", s.Title, s.Last)
 		}
 		before = i
 	}
-	if last := names[len(names)-1]; sections()[len(sections())-1].last != last {
+	if last := names[len(names)-1]; reference.Sections()[len(reference.Sections())-1].Last != last {
 		t.Errorf("%s stands in no section", last)
 	}
 }

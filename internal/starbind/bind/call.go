@@ -3,6 +3,7 @@ package bind
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"go.starlark.net/starlark"
 	"go.starlark.net/syntax"
@@ -268,4 +269,13 @@ func (c *Call) FirstUse(what, name, before string) bool {
 	}
 	c.Errorf(c.Site.At(c.Site.ValueExpr("name", 0)), "", "%s is declared twice; the first is at %s", fmt.Sprintf("%s %q", what, name), before)
 	return false
+}
+
+// Words writes words as a list.
+func Words[T ~string](words []T) string {
+	var out []string
+	for _, w := range words {
+		out = append(out, string(w))
+	}
+	return strings.Join(out, ", ")
 }

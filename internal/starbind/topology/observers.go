@@ -2,7 +2,6 @@ package topology
 
 import (
 	"fmt"
-	"github.com/squallhq/squall/internal/starbind/calls"
 	"path/filepath"
 	"slices"
 
@@ -10,6 +9,7 @@ import (
 
 	"github.com/squallhq/squall/fault"
 	"github.com/squallhq/squall/internal/starbind/bind"
+	"github.com/squallhq/squall/internal/starbind/calls"
 	"github.com/squallhq/squall/internal/starbind/value"
 	"github.com/squallhq/squall/spec"
 )

@@ -2,7 +2,6 @@ package topology
 
 import (
 	"fmt"
-	"github.com/squallhq/squall/internal/starbind/value"
 	"maps"
 	"os"
 	"path"
@@ -16,6 +15,7 @@ import (
 	"github.com/squallhq/squall/internal/starbind/bind"
 	"github.com/squallhq/squall/internal/starbind/calls"
 	"github.com/squallhq/squall/internal/starbind/source"
+	"github.com/squallhq/squall/internal/starbind/value"
 	"github.com/squallhq/squall/spec"
 )
 

@@ -2,7 +2,6 @@ package topology
 
 import (
 	"fmt"
-	"github.com/squallhq/squall/protocol"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 	"github.com/squallhq/squall/internal/starbind/bind"
 	"github.com/squallhq/squall/internal/starbind/source"
 	"github.com/squallhq/squall/internal/starbind/value"
+	"github.com/squallhq/squall/protocol"
 	"github.com/squallhq/squall/spec"
 )
 

@@ -28,7 +28,7 @@ func (t *Topology) placeholder(r *reference, iface, part string) string {
 	return placeOpen + strconv.Itoa(len(t.places)-1) + placeClose
 }
 
-// service returns a declared service.
+// Service returns a declared service.
 func (t *Topology) Service(name string) *Service {
 	for _, s := range t.services {
 		if s.Decl.Name == name {

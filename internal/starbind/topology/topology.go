@@ -4,7 +4,6 @@ package topology
 
 import (
 	"context"
-	"github.com/squallhq/squall/protocol"
 	"path/filepath"
 	"slices"
 
@@ -13,6 +12,7 @@ import (
 
 	"github.com/squallhq/squall/internal/starbind/bind"
 	"github.com/squallhq/squall/internal/starbind/source"
+	"github.com/squallhq/squall/protocol"
 	"github.com/squallhq/squall/spec"
 )
 

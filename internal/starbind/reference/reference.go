@@ -1,4 +1,5 @@
-package starbind
+// Package reference writes the reference of the language from the table of builtins.
+package reference
 
 import (
 	"fmt"
@@ -8,16 +9,15 @@ import (
 	"github.com/squallhq/squall/fault"
 	"github.com/squallhq/squall/internal/starbind/bind"
 	"github.com/squallhq/squall/internal/starbind/oracle"
-	"github.com/squallhq/squall/internal/starbind/stub"
 	"github.com/squallhq/squall/protocol"
 )
 
-// section is a part of the reference: the builtins up to and including last.
-type section struct{ title, text, last string }
+// Section is a part of the reference: the builtins up to and including Last.
+type Section struct{ Title, Text, Last string }
 
-// sections divides the table, in its order.
-func sections() []section {
-	return []section{
+// Sections divides the table, in its order.
+func Sections() []Section {
+	return []Section{
 		{"The system", "What is declared here is started for each leaf, in a network of its own.", "decoder"},
 		{"Faults in system calls", "A keyword names a family of calls or one call; deny(), delay(), partial(), hold() or crash() says what happens to them.", "fault_all"},
 		{"Faults on connections", "Effects go into rules= of an assumption, or into a call of fault(). They act on established connections too.", "link"},
@@ -34,22 +34,21 @@ func sections() []section {
 	}
 }
 
-// Reference returns the reference of the language in Markdown, made from the table of builtins.
-func Reference(protocols []protocol.Info) string {
+// Page returns the reference in Markdown, of the table of builtins and of the protocols.
+func Page(table []*bind.Entry, protocols []protocol.Info) string {
 	var b strings.Builder
 	b.WriteString("# Spec language\n\n")
 	b.WriteString("<!-- Made from internal/starbind by `go test ./internal/starbind -run Reference -update`; do not edit. -->\n\n")
 	b.WriteString(referenceIntro)
-	t := newTable(&loader{Loader: Loader{Protocols: protocols}, protocols: map[string]protocol.Info{}})
 	i := 0
-	for _, s := range sections() {
-		fmt.Fprintf(&b, "## %s\n\n", s.title)
-		if s.text != "" {
-			fmt.Fprintf(&b, "%s\n\n", s.text)
+	for _, s := range Sections() {
+		fmt.Fprintf(&b, "## %s\n\n", s.Title)
+		if s.Text != "" {
+			fmt.Fprintf(&b, "%s\n\n", s.Text)
 		}
-		for ; i < len(t.entries); i++ {
-			writeEntry(&b, t.entries[i])
-			if t.entries[i].Name == s.last {
+		for ; i < len(table); i++ {
+			writeEntry(&b, table[i])
+			if table[i].Name == s.Last {
 				i++
 				break
 			}
@@ -129,7 +128,7 @@ func signature(e *bind.Entry) string {
 func writeMethods(b *strings.Builder) {
 	for _, part := range []struct {
 		title, text string
-		entries     []entry
+		entries     []bind.Entry
 	}{
 		{"Methods of a trace", "A trace is what events() and its like return, and what a function of the trace gets: a list of events that does not change.", oracle.TraceMethods()},
 		{"Methods of an event", "Orders of three kinds: seq is the order in which Squall saw things, at_ms the time of that, and the vector clocks say what can have led to what.", oracle.EventMethods()},
@@ -204,14 +203,17 @@ What a rule on requests can match, and what answers have.
 	}
 	b.WriteString("\n| protocol | an answer's | |\n|---|---|---|\n")
 	for _, p := range protocols {
-		for _, f := range answerFields(p) {
+		if p.Messages == nil {
+			continue
+		}
+		for _, f := range p.Messages.Answer {
 			fmt.Fprintf(b, "| %s | `%s` | %s |\n", p.Name, f.Name, cellText(f.Doc))
 		}
 	}
 	b.WriteString("\n| protocol | verbs |\n|---|---|\n")
 	for _, p := range protocols {
 		if p.Messages != nil {
-			fmt.Fprintf(b, "| %s | %s |\n", p.Name, list(p.Messages.Verbs))
+			fmt.Fprintf(b, "| %s | %s |\n", p.Name, bind.Words(p.Messages.Verbs))
 		}
 	}
 }
@@ -234,17 +236,4 @@ func writeTables(b *strings.Builder) {
 		names = append(names, e.Name)
 	}
 	b.WriteString(strings.Join(names, ", ") + "\n")
-}
-
-// Stubs returns the language as a Python stub file, for editors.
-func (l Loader) Stubs() string {
-	t := newTable(&loader{Loader: l, protocols: map[string]protocol.Info{}})
-	pointers := func(entries []bind.Entry) []*bind.Entry {
-		var out []*bind.Entry
-		for i := range entries {
-			out = append(out, &entries[i])
-		}
-		return out
-	}
-	return stub.File(stub.Language{Builtins: t.entries, Trace: pointers(oracle.TraceMethods()), Event: pointers(oracle.EventMethods()), Protocols: l.Protocols})
 }
