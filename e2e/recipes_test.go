@@ -58,7 +58,10 @@ def dialled():
 s = service("s", interface("main", "redis", 6379), binary = "redis-server", args = ["--save", "", "--dir", "/data"], healthcheck = tcp("localhost:6379"))
 a = service("a", interface("main", "tcp", 7000), binary = "toyd", args = ["7000"], depends_on = [s])
 def cli(*commands):
-    return a.send(data = "sh printf '" + "\\n".join(commands) + "\\n' | timeout 6 redis-cli -h s 2>&1", timeout = "8s").body
+    path = "/data/commands-%d" % events().count(type = "step_send")
+    for line in commands:
+        a.send(data = "write %s %s" % (path, line))
+    return a.send(data = "sh exec redis-cli -h s < %s 2>&1" % path, timeout = "8s").body
 def set_get():
     return cli("SET k v", "GET k")
 def under(*rules, run = set_get):

@@ -106,7 +106,7 @@ func (d *toy) do(f []string) string {
 		"ping":   func([]string) (string, error) { return "pong", nil },
 		"print":  func(a []string) (string, error) { fmt.Println(strings.Join(a, " ")); return "", nil },
 		"rename": func(a []string) (string, error) { return "", os.Rename(a[0], a[1]) },
-		"sys":    rawCall, "move": move, "tell": d.tell,
+		"sys":    rawCall, "move": move, "tell": d.tell, "alarmed": alarmed,
 		"write": write, "copy": copyRange, "sendfile": sendFile, "splice": splice, "read": read, "fsync": fsync, "uring": uring, "aio": aio,
 		"sleep": func(a []string) (string, error) {
 			ms, err := strconv.Atoi(a[0])

@@ -4,10 +4,13 @@ import (
 	"bufio"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -272,4 +275,48 @@ func (d *toy) tell(a []string) (string, error) {
 	}
 	text, err := bufio.NewReader(c).ReadString('\n')
 	return strings.TrimSpace(text), err
+}
+
+// alarmed PATH N writes so often to a file while a timer's signals interrupt the writing thread, and returns what the
+// calls said they moved, and how long the file is.
+func alarmed(a []string) (string, error) {
+	n, err := strconv.Atoi(a[1])
+	if err != nil {
+		return "", err
+	}
+	fd, err := unix.Open(a[0], unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC, 0o600)
+	if err != nil {
+		return "", err
+	}
+	defer unix.Close(fd)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	thread, alarms := unix.Gettid(), make(chan os.Signal, 1)
+	signal.Notify(alarms, unix.SIGUSR2)
+	defer signal.Stop(alarms)
+	done := make(chan struct{})
+	var sent sync.WaitGroup
+	sent.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			case <-time.After(200 * time.Microsecond):
+				_ = unix.Tgkill(os.Getpid(), thread, unix.SIGUSR2)
+			}
+		}
+	})
+	moved := 0
+	for range n {
+		m, err := unix.Write(fd, []byte("0123456789"))
+		if err != nil {
+			return "", err
+		}
+		moved += m
+	}
+	close(done)
+	sent.Wait()
+	var st unix.Stat_t
+	err = unix.Fstat(fd, &st)
+	return fmt.Sprintf("%d %d", moved, st.Size), err
 }

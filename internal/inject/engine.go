@@ -175,7 +175,7 @@ func (e *Engine) Decide(c Call) Decision {
 		l.hits++
 		r.fired++
 		d.Errno, d.Delay, d.Bytes, d.Rule, d.Index = r.errno, r.Syscall.Delay, r.Syscall.Partial, r.ID, l.index
-		d.Verb = r.verb()
+		d.Verb, d.Size = r.verb(), c.Size
 		return d
 	}
 	return d

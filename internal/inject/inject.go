@@ -62,6 +62,8 @@ type Decision struct {
 	Delay time.Duration
 	// Bytes is how many bytes to move at most, for Partial.
 	Bytes int64
+	// Size is the call's, when it was decided.
+	Size int64
 	// Moved is set where that was done but the program did not get to know: it is to be answered, and
 	// nothing moved again.
 	Moved int64

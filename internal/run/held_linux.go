@@ -109,12 +109,14 @@ func (s *service) shorten(session intercept.Session, c intercept.Call, call inje
 				return false
 			}
 		}
-		fields["bytes"], fields["asked"] = d.Moved, call.Size
+		fields["bytes"], fields["asked"] = d.Moved, d.Size
 		err = session.Reply(c.ID, intercept.Reply{Answer: true, Value: d.Moved})
 		return err == nil
 	}
 	switch {
 	case s.l.log.AppendIf(answer, s.Name, event.Syscall, fields, s.l.faults.Since(d.Rule)):
+	case d.Moved == 0 && !session.Alive(c.ID):
+		s.withdrawn(call, d, 0) // a signal came first
 	case d.Moved == 0:
 		s.l.system.inject.Spared(call, d)
 		s.recordAllowed(session, c)

@@ -89,7 +89,7 @@ func (s *service) crash(session intercept.Session, c intercept.Call, call inject
 	s.l.drain()
 	fields := record(call, d)
 	if d.Bytes > 0 {
-		fields["bytes"], fields["asked"] = d.Bytes, call.Size
+		fields["bytes"], fields["asked"] = d.Bytes, d.Size
 	}
 	failed := false
 	happen := func() bool {
@@ -114,7 +114,7 @@ func (s *service) crash(session intercept.Session, c intercept.Call, call inject
 			s.unanswered(c, err)
 		}
 		s.l.log.Append(s.Name, event.Lifecycle, map[string]any{"phase": string(spec.Kill)})
-	case failed:
+	case failed && session.Alive(c.ID):
 		s.l.system.inject.Spared(call, d)
 		s.recordAllowed(session, c)
 		s.proceed(session, c)

@@ -249,6 +249,8 @@ func TestBodyErrors(t *testing.T) {
 		{"assert_true", `assert_true(1 == 2)`, `violation main.star:7:5: assert_true: 1 == 2`, nil},
 		{"assert_true with a message", `assert_true(False, "no luck")`, `violation main.star:7:5: no luck`, nil},
 		{"assert_eq", `assert_eq(3, "x", msg = "status")`, `violation main.star:7:5: status: 3 is not "x"`, nil},
+		{"assert_eq of long texts", `assert_eq("a" * 250 + "b", "a" * 250 + "c")`, `violation main.star:7:5: assert_eq: "` + strings.Repeat("a", 199) + `... is not "` + strings.Repeat("a", 199) +
+			`...; they part after 250 bytes: "b" and "c"`, nil},
 		{"assert_eventually", `assert_eventually(type = "stdout", status = "ok")`, `violation main.star:7:5: assert_eventually: no event matches`, nil},
 		{"fail in a helper", `bad()`, `violation main.star:5:12: no 1`, nil},
 		{"fail under a fault", `fault(db, close = deny("EIO"), run = bad)`, `violation main.star:5:12: no 1`,

@@ -99,11 +99,26 @@ func assertEqual(c *call) (starlark.Value, error) {
 	if same {
 		return starlark.None, nil
 	}
-	differ := fmt.Sprintf("%s is not %s", value.Short(a), value.Short(b))
+	differ := fmt.Sprintf("%s is not %s%s", value.Short(a), value.Short(b), parting(a, b))
 	if msg := bind.Arg[string](c.Call, "msg"); msg != "" {
 		return nil, c.violation("%s: %s", msg, differ)
 	}
 	return nil, c.violation("assert_eq: %s", differ)
+}
+
+// parting says where two texts part whose beginnings are the same for longer than a message shows; "" for others.
+func parting(a, b starlark.Value) string {
+	x, isText := starlark.AsString(a)
+	y, areTexts := starlark.AsString(b)
+	at := 0
+	for at < min(len(x), len(y)) && x[at] == y[at] {
+		at++
+	}
+	if !isText || !areTexts || at < 100 {
+		return ""
+	}
+	rest := func(s string) string { return starlark.String(value.Cut(s[at:], 40)).String() }
+	return fmt.Sprintf("; they part after %d bytes: %s and %s", at, rest(x), rest(y))
 }
 
 func assertEvents(c *call, wanted bool) (starlark.Value, error) {
