@@ -235,6 +235,22 @@ func TestObservedCallsAreNoPart(t *testing.T) {
 	}
 }
 
+func TestLeaksAreNoPart(t *testing.T) {
+	record := func(leak bool) []string {
+		log := event.NewLog(func() time.Duration { return 0 })
+		log.Append(event.Driver, event.Body, map[string]any{"phase": "begin"})
+		cause := log.Append(event.Driver, event.StepSend, map[string]any{"target": "a.main", "method": "send"})
+		if leak {
+			log.Append("a", event.Unmet, map[string]any{"category": "rand", "code": "determinism-leak"}, cause.Seq)
+		}
+		log.Append(event.Driver, event.Body, map[string]any{"phase": "end"})
+		return NormalForm(log.All(), nil)
+	}
+	if with, without := record(true), record(false); !slices.Equal(with, without) {
+		t.Fatalf("got\n%s\nwithout the leak\n%s", strings.Join(with, "\n"), strings.Join(without, "\n"))
+	}
+}
+
 func TestWhenAPropertyIsRecordedDoesNotMatter(t *testing.T) {
 	var want []string
 	for at := range 4 {
