@@ -126,6 +126,7 @@ func (d *toy) do(f []string) string {
 		"both":   d.both,
 		"volley": volley,
 		"sh":     commandLine,
+		"chance": takeChance,
 		"map":    d.mapFile,
 		"sync":   d.syncMap,
 		"fetch":  d.fetch,

@@ -138,7 +138,11 @@ func Schema() []Row {
 			{"message", "string", "why"},
 			{"witness", "int", "seq of the event that decided it"},
 		}},
-		{Unmet, "a service tried something that nothing declares", []Field{
+		{Unmet, "a service did something that Squall does not mediate: tried to reach what nothing declares, or took chance from somewhere; of the latter the first of each category, and at the end how many", []Field{
+			{"category", "string", "clock, rand, dns, network, children"},
+			{"call", "string", "the system call, for clock, rand and children"},
+			{"path", "string", "the program, for children"},
+			{"count", "int", "how often in all, at the end"},
 			{"code", "string", "reason code"},
 			{"address", "string", "what it tried to reach"},
 			{"message", "string", "in words"},

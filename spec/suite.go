@@ -30,6 +30,8 @@ type Suite struct {
 	// Monitors and Temporal hold in every leaf.
 	Monitors []*property.Monitor
 	Temporal []*property.Temporal
+	// Determinism is how reproducible the leaves have to be.
+	Determinism Determinism
 }
 
 // File is a file that a specification read.

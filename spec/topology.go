@@ -33,11 +33,22 @@ const (
 	DNS       Nondeterminism = "dns"
 	OutsideIO Nondeterminism = "network-unmediated"
 	ForeignFS Nondeterminism = "fs-unmediated"
+	Children  Nondeterminism = "children"
 )
 
 // Nondeterminisms lists the sources of chance.
 func Nondeterminisms() []Nondeterminism {
-	return []Nondeterminism{Clock, Random, DNS, OutsideIO, ForeignFS}
+	return []Nondeterminism{Clock, Random, DNS, OutsideIO, ForeignFS, Children}
+}
+
+// Determinism is a contract on how reproducible leaves are.
+type Determinism struct {
+	// Level is L0 or L1; "" stands for L1 that nobody asked for.
+	Level string
+	// Strict fails a leaf at the first use of a source of chance that is not allowed.
+	Strict bool
+	// Allow are the sources that every service may use.
+	Allow []Nondeterminism
 }
 
 // Variable begins the names of the variables that tell programs where an interface of the service is:

@@ -56,6 +56,12 @@ type Subscription struct {
 	Sockets bool
 	// NoIOUring stops at io_uring_setup, by which a program would get past every other stop.
 	NoIOUring bool
+	// Children stops at execve and execveat, without holding the exec by which Start runs the program.
+	Children bool
+	// Chance stops at getrandom, except for the eight bytes that glibc draws without blocking for malloc's guard.
+	Chance bool
+	// Clocks stops at system calls that tell the time. Most programs make none: they ask the vDSO.
+	Clocks bool
 }
 
 // Session is a program under supervision, with all its children.

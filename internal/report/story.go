@@ -52,6 +52,22 @@ func Witness(leaf bundle.Leaf) int64 {
 	return 0
 }
 
+// leakWeight is nothing for chance that no contract forbids: how much there was stands elsewhere.
+func leakWeight(e event.Event) int {
+	if e.String("code") == "" {
+		return 0
+	}
+	return 65
+}
+
+// unmediated describes what a service did that is not mediated: it was refused, or it took chance from somewhere.
+func unmediated(f func(string) string) (verb, what string) {
+	if f("errno") == "" {
+		return f("category"), f("message")
+	}
+	return "refused", join(f("address"), f("errno"), f("code"))
+}
+
 // weight says how much an event of its kind can explain by itself.
 func weight(e event.Event) int {
 	ruled := e.String("rule") != ""
@@ -74,7 +90,7 @@ func weight(e event.Event) int {
 			return 80
 		}
 	case event.Unmet:
-		return 65
+		return leakWeight(e)
 	case event.StepRecv:
 		if ok, set := e.Fields["ok"].(bool); set && !ok {
 			return 45
@@ -219,7 +235,7 @@ func Describe(e event.Event) (verb, what string) {
 	case event.Property:
 		return f("result"), join(f("name"), f("message"))
 	case event.Unmet:
-		return "refused", join(f("address"), f("errno"), f("code"))
+		return unmediated(f)
 	case event.Note:
 		return "note", join(f("code"), f("message"))
 	}

@@ -114,6 +114,7 @@ func (t Text) Write(w io.Writer, s Style) error {
 		}
 	}
 	t.warnings(out, s)
+	t.level(out, s)
 	t.totals(out, s)
 	return out.Flush()
 }
@@ -346,6 +347,36 @@ func triggered(v bundle.Verdicts) map[string]bool {
 	}
 	return out
 }
+
+// level says what the leaves' determinism was, where the specification asks for a level.
+func (t Text) level(out io.Writer, s Style) {
+	counts := map[string]int{}
+	var order []string
+	for _, leaf := range t.Verdicts.Leaves {
+		if text := "determinism " + leaf.Level + ": " + leaf.LevelReason; leaf.LevelAsked {
+			if counts[text] == 0 {
+				order = append(order, text)
+			}
+			counts[text]++
+		}
+	}
+	for i, text := range order {
+		if i == levelLines && len(order) > levelLines+1 {
+			fmt.Fprintf(out, "and %d more, in the report\n", len(order)-i)
+			break
+		}
+		if len(order) > 1 {
+			text += " (" + plural(counts[text], "leaf", "leaves") + ")"
+		}
+		wrap(out, s, "", text, 6)
+	}
+	if len(order) > 0 {
+		fmt.Fprintln(out)
+	}
+}
+
+// levelLines bounds what the summary says of levels: leaves count differently.
+const levelLines = 3
 
 func (t Text) totals(out io.Writer, s Style) {
 	if len(t.Verdicts.Leaves) == 0 {

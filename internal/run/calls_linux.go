@@ -41,6 +41,7 @@ func (l *leaf) subscription(service string, datagrams bool) intercept.Subscripti
 		}
 	}
 	sub.Sockets = l.system.net.joins(service)
+	l.watchLeaks(service, &sub)
 	if datagrams {
 		sub.Addressed = true
 		sub.Calls = append(sub.Calls, "sendmsg", "sendmmsg", "bind")
@@ -84,6 +85,7 @@ func (l *leaf) note(lane string, code verdict.Code, message string) {
 
 // answer decides a call. Rules come first: a connect may be denied before there is a connection.
 func (s *service) answer(session intercept.Session, c intercept.Call) {
+	s.leaks(session, c)
 	needs := s.l.system.inject.Needs(s.Name, c.Name)
 	if !needs.Decide {
 		s.recordAllowed(session, c)
@@ -330,6 +332,7 @@ func (s *service) connect(session intercept.Session, c intercept.Call) {
 		s.reply(session, c, intercept.Reply{})
 		return
 	}
+	s.asksNames(address, false)
 	socket, err := session.Descriptor(c, fd)
 	if err != nil {
 		s.reply(session, c, intercept.Reply{})

@@ -26,6 +26,10 @@ func (s *service) datagram(session intercept.Session, c intercept.Call) {
 		return
 	}
 	for _, name := range names {
+		s.asksNames(name, true)
+		if !s.l.system.datagrams {
+			continue
+		}
 		socket, err := session.Descriptor(c, int(int32(c.Args[0])))
 		if err != nil {
 			break

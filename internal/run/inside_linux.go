@@ -26,6 +26,7 @@ import (
 	"github.com/squallhq/squall/internal/launch"
 	"github.com/squallhq/squall/internal/link"
 	"github.com/squallhq/squall/internal/plan"
+	"github.com/squallhq/squall/internal/run/leak"
 	"github.com/squallhq/squall/internal/run/mediate"
 	"github.com/squallhq/squall/internal/run/rules"
 	"github.com/squallhq/squall/internal/run/wire"
@@ -106,6 +107,7 @@ func (l *leaf) lead(ctx context.Context, in *launch.Inside, suite *spec.Suite) (
 	l.system = &system{
 		suite: suite, backend: notify.New(notify.Options{}), inject: inject.New(l.plan.Seed), find: all.Find,
 	}
+	l.judge.leaks = leak.NewBook(suite.Determinism, suite.Services, leak.BlindClocks())
 	names := make([]string, len(suite.Services))
 	datagrams := false
 	for i, s := range suite.Services {
@@ -114,6 +116,7 @@ func (l *leaf) lead(ctx context.Context, in *launch.Inside, suite *spec.Suite) (
 			datagrams = datagrams || face.Protocol == "udp"
 		}
 	}
+	l.system.datagrams = datagrams
 	layout, err := in.Setup(l.files(names))
 	if err != nil {
 		return l.unbuilt(err), nil
@@ -142,7 +145,7 @@ func (l *leaf) lead(ctx context.Context, in *launch.Inside, suite *spec.Suite) (
 		}
 		l.services[s.Name] = &service{
 			Service: s, l: l, network: l.system.net.spaces[s.Name], sub: l.subscription(s.Name, datagrams),
-			seen: map[string]int{}, lost: map[string]int{},
+			sources: l.judge.leaks.Of(s.Name), seen: map[string]int{}, lost: map[string]int{},
 		}
 	}
 	l.alive.With(l.touch)

@@ -16,6 +16,7 @@ import (
 	"github.com/squallhq/squall/internal/link"
 	"github.com/squallhq/squall/internal/plan"
 	"github.com/squallhq/squall/internal/run/disturb"
+	"github.com/squallhq/squall/internal/run/leak"
 	"github.com/squallhq/squall/internal/run/mediate"
 	"github.com/squallhq/squall/internal/run/ready"
 	"github.com/squallhq/squall/internal/run/rules"
@@ -59,6 +60,8 @@ type judge struct {
 	decided error
 	// asserted tells that the body has made an assertion, unjudged that an expectation could not fail.
 	asserted, unjudged atomic.Bool
+	// leaks counts what the level of determinism does not hold.
+	leaks *leak.Book
 	// watched are assertions that hold where nothing happens, by name.
 	watched map[string]bundle.Control
 }
@@ -70,6 +73,8 @@ type system struct {
 	reaper  *launch.Reaper
 	inject  *inject.Engine
 	net     *network
+	// datagrams tells that an interface of the system is spoken to by datagrams.
+	datagrams bool
 	// messages are the rules on what passes on connections.
 	messages *mediate.Messages
 	// processes are the rules on what becomes of processes.
@@ -90,6 +95,10 @@ var (
 func (l *leaf) violated() error {
 	j := &l.judge
 	if errors.Is(j.decided, errDecided) {
+		return j.decided
+	}
+	if j.leaks.Broken() {
+		j.decided = errDecided
 		return j.decided
 	}
 	events, _ := l.log.Since(j.seen)
@@ -166,6 +175,7 @@ func (l *leaf) run(ctx context.Context) wire.Done {
 		end = l.scenario(ctx, &mark)
 	}
 	l.phase("stop", &mark, "body")
+	l.leaked()
 	l.stop()
 	l.phase("", &mark, "stop")
 	return l.done(end, l.clock.Now()-begin)
@@ -173,6 +183,9 @@ func (l *leaf) run(ctx context.Context) wire.Done {
 
 // scenario runs the setup, where there is one, and the body.
 func (l *leaf) scenario(ctx context.Context, mark *time.Duration) outcome {
+	if l.judge.leaks.Broken() {
+		return outcome{Ending: check.Ending{Kind: check.Decided}}
+	}
 	before := "start"
 	if l.plan.Scenario.Setup != nil {
 		l.phase("setup", mark, before)

@@ -74,7 +74,11 @@ func (n *network) observe(a dial.Attempt) {
 			fields["code"] = string(verdict.UndeclaredIOWarning)
 		}
 		fields["message"] = fmt.Sprintf("%s tried to reach %s, which nothing declares; it was refused", a.Flow.Client, a.Address)
-		n.l.log.Append(a.Flow.Client, event.Unmet, fields)
+		if a.Code == verdict.AmbiguousLocalhost {
+			n.l.log.Append(a.Flow.Client, event.Unmet, fields)
+			return
+		}
+		n.l.undeclared(a.Flow.Client, a.Address.Port(), fields)
 		return
 	}
 	name := a.Flow.String()

@@ -195,14 +195,13 @@ func (l *leaf) done(end outcome, duration time.Duration) wire.Done {
 	}
 	in := check.Input{
 		Ending: end.Ending, Expected: end.expected && !l.judge.unjudged.Load(), Expect: end.expect, Asserted: l.judge.asserted.Load(),
-		Reasons: slices.Concat(end.reasons, l.faults.Bypasses(), l.system.messages.Bypasses(), l.choices.reason(), reasons), Warnings: warnings, Records: records, Events: l.log.All(),
+		Reasons: slices.Concat(end.reasons, l.faults.Bypasses(), l.system.messages.Bypasses(), l.choices.reason(), l.judge.leaks.Reasons(), reasons), Warnings: warnings, Records: records, Events: l.log.All(),
 	}
 	rules := l.faults.Records()
 	for _, r := range rules {
 		in.Rules = append(in.Rules, check.Rule{RuleRecord: r, Why: l.why(r)})
 	}
 	v := check.Judge(in)
-	shapes, controls := l.controls()
 	decisions := slices.Concat(l.system.inject.Decisions(), l.system.net.decisions(), l.system.messages.Decisions())
 	events := l.log.All()
 	return wire.Done{
@@ -211,7 +210,7 @@ func (l *leaf) done(end outcome, duration time.Duration) wire.Done {
 			ID: l.plan.ID, Scenario: l.plan.Scenario.Name, Assumption: l.plan.AssumptionName(),
 			Seed: uint64(l.plan.Seed), Verdict: v, Duration: duration, Phases: l.phases, Rules: rules,
 			Properties: records, Choices: l.choices.records(), Result: end.result, Events: len(events),
-			Assurance: bundle.Assurance{Level: "L1", Controls: controls, Shapes: shapes},
+			Assurance: l.assurance(),
 			Trace:     check.Hash(check.NormalForm(events, decisions)),
 		},
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/squallhq/squall/event"
 	"github.com/squallhq/squall/internal/intercept"
 	"github.com/squallhq/squall/internal/launch"
+	"github.com/squallhq/squall/internal/run/leak"
 	"github.com/squallhq/squall/internal/run/logfile"
 	"github.com/squallhq/squall/internal/run/output"
 	"github.com/squallhq/squall/internal/run/ready"
@@ -34,6 +35,9 @@ type service struct {
 	l       *leaf
 	network *launch.Network
 	sub     intercept.Subscription
+
+	// sources counts where it takes chance from.
+	sources *leak.Counts
 
 	// holds waits for the calls that are held, and the connects that are not decided.
 	holds sync.WaitGroup

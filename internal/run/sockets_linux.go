@@ -6,7 +6,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/squallhq/squall/event"
 	"github.com/squallhq/squall/fault"
 	"github.com/squallhq/squall/internal/intercept"
 	"github.com/squallhq/squall/internal/run/args"
@@ -27,7 +26,7 @@ func (s *service) connectSocket(session intercept.Session, c intercept.Call, add
 		s.reply(session, c, intercept.Reply{})
 		return
 	}
-	s.l.log.Append(s.Name, event.Unmet, map[string]any{
+	s.l.undeclared(s.Name, 0, map[string]any{
 		"address": to.Path, "errno": fault.ErrnoName(int(unix.ECONNREFUSED)), "code": string(verdict.UndeclaredIOWarning),
 		"message": fmt.Sprintf("%s tried to reach the Unix socket %s of %s, which no interface(path=) declares; it was refused", s.Name, to.Path, owner),
 	})

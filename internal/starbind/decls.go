@@ -110,7 +110,7 @@ func (ld *loader) loaded(f *source.File) starlark.StringDict {
 // suite puts together what was declared.
 func (ld *loader) suite() *spec.Suite {
 	d, program := &ld.decls, ld.program()
-	suite := &spec.Suite{Source: d.source, Volumes: ld.topology.Volumes()}
+	suite := &spec.Suite{Source: d.source, Volumes: ld.topology.Volumes(), Determinism: ld.topology.Determinism()}
 	for _, s := range slices.Concat(ld.sources, ld.data) {
 		// The library comes with Squall itself.
 		file := spec.File{Path: s.Path, Content: s.Content}

@@ -54,6 +54,9 @@ func stageName(s uint32) string {
 	return "unknown step"
 }
 
+// switches are as in Spawn.
+type switches struct{ keepGroup, dropCaps, keepPrivs, marked bool }
+
 // childArgs is everything that the child needs, in memory that exists before the fork.
 type childArgs struct {
 	path, dir  *byte
@@ -66,9 +69,8 @@ type childArgs struct {
 	limit       *unix.Rlimit
 	filter      *unix.SockFprog
 	filterFlags uintptr
-	// keepGroup, dropCaps and keepPrivs are as in Spawn.
-	keepGroup, dropCaps, keepPrivs bool
-	page                           *page
+	switches
+	page *page
 }
 
 // Signals are numbered from 1 to lastSignal; the kernel wants to know the size of a set of them.
@@ -109,7 +111,12 @@ func fork(a *childArgs, pidfd *int32) (uintptr, unix.Errno) {
 	}
 	if e == 0 {
 		stage = stageExec
-		_, _, e = syscall.RawSyscall(unix.SYS_EXECVE, uintptr(unsafe.Pointer(a.path)), uintptr(unsafe.Pointer(a.argv)), uintptr(unsafe.Pointer(a.envv)))
+		if a.marked {
+			const here = LaunchMark<<32 | uintptr(^uint32(-unix.AT_FDCWD-1))
+			_, _, e = syscall.RawSyscall6(unix.SYS_EXECVEAT, here, uintptr(unsafe.Pointer(a.path)), uintptr(unsafe.Pointer(a.argv)), uintptr(unsafe.Pointer(a.envv)), 0, 0)
+		} else {
+			_, _, e = syscall.RawSyscall(unix.SYS_EXECVE, uintptr(unsafe.Pointer(a.path)), uintptr(unsafe.Pointer(a.argv)), uintptr(unsafe.Pointer(a.envv)))
+		}
 	}
 	a.page.failure = stage<<16 | uint32(e)
 	a.page.listener = failedWord

@@ -37,7 +37,12 @@ type Spawn struct {
 	FilterFlags uint
 	// ExecHeld says that the filter stops at exec, so that Start must return before it.
 	ExecHeld bool
+	// ExecMarked runs the program by an execveat that a filter can tell by LaunchMark.
+	ExecMarked bool
 }
+
+// LaunchMark stands in the high half of the first argument of a marked exec, which is an int: the kernel ignores it.
+const LaunchMark = 0x53716c6c
 
 // Child is a started program.
 type Child struct {
@@ -106,7 +111,7 @@ func (s Spawn) Start(ctx context.Context) (*Child, error) {
 // arguments lays out everything that the child will read.
 func (s Spawn) arguments() (*childArgs, func(), error) {
 	a := &childArgs{stdio: s.Stdio, netns: s.NetNS, parent: uintptr(os.Getpid()), limit: s.Files,
-		keepGroup: s.KeepGroup, dropCaps: s.DropCaps, keepPrivs: s.KeepPrivileges}
+		switches: switches{s.KeepGroup, s.DropCaps, s.KeepPrivileges, s.ExecMarked}}
 	var err error
 	if a.path, err = cString(s.Path); err != nil {
 		return nil, nil, fmt.Errorf("sys: path %q: %w", s.Path, err)

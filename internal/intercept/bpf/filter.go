@@ -74,6 +74,7 @@ func Compile(sub intercept.Subscription) ([]unix.SockFilter, error) {
 	if sub.Sockets {
 		p.sockets(whole)
 	}
+	p.leaks(sub, whole)
 	p.search(whole)
 	return p.code, nil
 }
@@ -81,10 +82,7 @@ func Compile(sub intercept.Subscription) ([]unix.SockFilter, error) {
 // numbers returns the calls to stop at always, in order, and whether connect is among them.
 func numbers(sub intercept.Subscription) ([]uint32, bool, error) {
 	table := callNumbers()
-	names := slices.Clone(sub.Calls)
-	if sub.NoIOUring {
-		names = append(names, "io_uring_setup")
-	}
+	names := slices.Concat(sub.Calls, always(sub))
 	set := map[uint32]bool{}
 	for _, name := range names {
 		if nr, ok := table[name]; ok {

@@ -26,11 +26,16 @@ func want(names map[int32]string, sub intercept.Subscription, d sys.Data) uint32
 	if i, ok := flags[name]; ok && slices.Contains(sub.Calls, "connect") && d.Args[i]&unix.MSG_FASTOPEN != 0 {
 		return NotSupported
 	}
-	option := int32(d.Args[2])
+	option, option0 := int32(d.Args[2]), int32(d.Args[0])
 	switch {
 	case name == "":
 		return Allow
 	case slices.Contains(sub.Calls, name),
+		sub.Children && name == "execve",
+		sub.Children && name == "execveat" && d.Args[0]>>32 != sys.LaunchMark,
+		sub.Chance && name == "getrandom" && (d.Args[1] != 8 || uint32(d.Args[2]) != 1),
+		sub.Clocks && (name == "time" || name == "gettimeofday"),
+		sub.Clocks && name == "clock_gettime" && option0 >= 0 && option0 != 2 && option0 != 3,
 		sub.NoIOUring && name == "io_uring_setup",
 		sub.Addressed && name == "sendto" && d.Args[4] != 0,
 		sub.SharedMappings && name == "mmap" && d.Args[2]&unix.PROT_WRITE != 0 && d.Args[3]&unix.MAP_SHARED != 0 && d.Args[3]&unix.MAP_ANONYMOUS == 0,
@@ -66,6 +71,7 @@ func TestFilterCases(t *testing.T) {
 	connect := intercept.Subscription{Calls: []string{"connect"}}
 	addressed := intercept.Subscription{Addressed: true, Getsockopt: true}
 	sockets := intercept.Subscription{Sockets: true}
+	leaks := intercept.Subscription{Children: true, Chance: true, Clocks: true}
 	mappings := intercept.Subscription{SharedMappings: true}
 	cases := []struct {
 		name string
@@ -73,6 +79,19 @@ func TestFilterCases(t *testing.T) {
 		d    sys.Data
 		want uint32
 	}{
+		{"launch's own exec", leaks, sys.Data{Nr: nr("execveat"), Arch: auditArch, Args: [6]uint64{sys.LaunchMark<<32 | 0xffffff9c}}, Allow},
+		{"execveat", leaks, sys.Data{Nr: nr("execveat"), Arch: auditArch, Args: [6]uint64{0xffffff9c}}, Notify},
+		{"execve", leaks, sys.Data{Nr: nr("execve"), Arch: auditArch}, Notify},
+		{"random bytes", leaks, sys.Data{Nr: nr("getrandom"), Arch: auditArch, Args: [6]uint64{1: 16}}, Notify},
+		{"eight random bytes", leaks, sys.Data{Nr: nr("getrandom"), Arch: auditArch, Args: [6]uint64{1: 8}}, Notify},
+		{"malloc's guard", leaks, sys.Data{Nr: nr("getrandom"), Arch: auditArch, Args: [6]uint64{1: 8, 2: 1}}, Allow},
+		{"many bytes, low half as the guard's", leaks, sys.Data{Nr: nr("getrandom"), Arch: auditArch, Args: [6]uint64{1: 1<<32 | 8, 2: 1}}, Notify},
+		{"wall clock", leaks, sys.Data{Nr: nr("clock_gettime"), Arch: auditArch}, Notify},
+		{"clock past those of CPU time", leaks, sys.Data{Nr: nr("clock_gettime"), Arch: auditArch, Args: [6]uint64{7}}, Notify},
+		{"thread's CPU time", leaks, sys.Data{Nr: nr("clock_gettime"), Arch: auditArch, Args: [6]uint64{3}}, Allow},
+		{"another process's CPU time", leaks, sys.Data{Nr: nr("clock_gettime"), Arch: auditArch, Args: [6]uint64{0xfffffffe}}, Allow},
+		{"time of day", leaks, sys.Data{Nr: nr("gettimeofday"), Arch: auditArch}, Notify},
+		{"time of day, not asked for", connect, sys.Data{Nr: nr("gettimeofday"), Arch: auditArch}, Allow},
 		{"asks for bytes", sockets, sys.Data{Nr: nr("ioctl"), Arch: auditArch, Args: [6]uint64{3, 0x541b}}, Notify},
 		{"sets blocking by ioctl", sockets, sys.Data{Nr: nr("ioctl"), Arch: auditArch, Args: [6]uint64{3, 0x5421}}, Notify},
 		{"another ioctl", sockets, sys.Data{Nr: nr("ioctl"), Arch: auditArch, Args: [6]uint64{3, 0x5401}}, Allow},
@@ -133,13 +152,14 @@ func TestEveryNumber(t *testing.T) {
 	r, names := rand.New(rand.NewPCG(1, 2)), Names()
 	for size := 0; size <= len(all); size++ {
 		r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-		sub := intercept.Subscription{Calls: all[:size], Addressed: size%2 == 0, Output: size%2 == 1, SharedMappings: size%3 == 1, Getsockopt: size%3 == 0, NoIOUring: size%5 == 0, Sockets: size%7 < 4}
+		sub := intercept.Subscription{Calls: all[:size], Addressed: size%2 == 0, Output: size%2 == 1, SharedMappings: size%3 == 1, Getsockopt: size%3 == 0, NoIOUring: size%5 == 0, Sockets: size%7 < 4,
+			Children: size%4 == 1, Chance: size%4 > 1, Clocks: size%6 > 2}
 		code, err := Compile(sub)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for n := int32(0); n < 520; n++ {
-			d := sys.Data{Nr: n, Arch: auditArch, Args: [6]uint64{1: uint64(r.IntN(2)), 2: uint64(4 * r.IntN(8)), 4: uint64(r.IntN(2)) << (31 * r.IntN(3))}}
+			d := sys.Data{Nr: n, Arch: auditArch, Args: [6]uint64{0: uint64(r.IntN(9)), 1: uint64(r.IntN(2)), 2: uint64(4 * r.IntN(8)), 4: uint64(r.IntN(2)) << (31 * r.IntN(3))}}
 			got, err := Evaluate(code, d)
 			if err != nil {
 				t.Fatal(err)
@@ -184,7 +204,8 @@ func FuzzFilter(f *testing.F) {
 	}
 	slices.Sort(all)
 	f.Fuzz(func(t *testing.T, picks []byte, bits uint8, call []byte) {
-		sub := intercept.Subscription{Addressed: bits&1 != 0, Output: bits&8 != 0, SharedMappings: bits&32 != 0, Sockets: bits&64 != 0, Getsockopt: bits&2 != 0, NoIOUring: bits&4 != 0}
+		sub := intercept.Subscription{Addressed: bits&1 != 0, Output: bits&8 != 0, SharedMappings: bits&32 != 0, Sockets: bits&64 != 0, Getsockopt: bits&2 != 0, NoIOUring: bits&4 != 0,
+			Children: bits&2 != 0, Chance: bits&4 != 0, Clocks: bits&1 != 0}
 		for _, p := range picks {
 			sub.Calls = append(sub.Calls, all[int(p)%len(all)])
 		}

@@ -47,6 +47,7 @@ func (b backend) Start(ctx context.Context, p spec.Process, sub intercept.Subscr
 		Stdio: [3]int{p.Stdin, p.Stdout, p.Stderr}, NetNS: p.NetNS,
 		KeepGroup: p.KeepGroup, DropCaps: p.DropCaps, KeepPrivileges: p.KeepPrivileges,
 		Filter: filter, ExecHeld: slices.Contains(sub.Calls, "execve"),
+		ExecMarked: sub.Children && !slices.Contains(sub.Calls, "execve") && !slices.Contains(sub.Calls, "execveat"),
 	}
 	if b.options.WaitKillable {
 		s.FilterFlags = unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV

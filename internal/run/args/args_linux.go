@@ -14,8 +14,8 @@ import (
 	"github.com/squallhq/squall/internal/intercept"
 )
 
-// pathLimit bounds a path that is read from a program's memory, as the kernel does.
-const pathLimit = 4096
+// PathLimit bounds a path that is read from a program's memory, as the kernel does.
+const PathLimit = 4096
 
 // atCall reports whether a call takes a directory's descriptor before its path.
 func atCall(name string) bool {
@@ -53,7 +53,7 @@ func OtherPath(session intercept.Session, c intercept.Call) string {
 // named returns the absolute path that one argument names, from the directory that another does; at is -1 for the
 // working directory.
 func named(session intercept.Session, c intercept.Call, arg, at int) string {
-	name, err := intercept.ReadString(session, c, c.Args[arg], pathLimit)
+	name, err := intercept.ReadString(session, c, c.Args[arg], PathLimit)
 	if err != nil {
 		return ""
 	}

@@ -73,16 +73,15 @@ func serviceEntries(protocols map[string]protocol.Info) []bind.Entry {
 		},
 		{
 			Name: "determinism", Phases: bind.AtLoad,
-			Doc:     "declares how reproducible runs must be. L0 and L1 are what every run gives; higher levels are refused.",
-			Example: `determinism(level = "L1")`,
-			Params:  []bind.Param{{Name: "level", Kind: aLevel(), Required: true, Doc: `"L0" or "L1"`}},
-			Do: do(func(c *call) (starlark.Value, error) {
-				if c.topology().level != "" {
-					c.Errorf(c.Site.Span(), "", "is declared already")
-				}
-				c.topology().level = bind.Arg[string](c.Call, "level")
-				return starlark.None, nil
-			}),
+			Doc: "declares how reproducible runs must be: L0, the same plan; L1, the same order of mediated events as well, and services' other sources of chance are detected and reported. " +
+				"Nobody has to declare L1 to get it. Higher levels are refused.",
+			Example: `determinism(level = "L1", strict = True, allow = ["clock", "rand"])`,
+			Params: []bind.Param{
+				{Name: "level", Kind: aLevel(), Required: true, Doc: `"L0" or "L1"`},
+				{Name: "strict", Kind: bind.Bool(), Doc: "a leaf fails (determinism-leak) at the first use of a source of chance that neither allow nor the service's nondeterministic_ok names"},
+				{Name: "allow", Kind: bind.List(bind.Choice("clock", "rand", "dns", "network", "files", "children")), Doc: "sources of chance that every service may use: clock, rand, dns, network, files, children"},
+			},
+			Do: do(declareDeterminism),
 		},
 	}
 }
@@ -152,6 +151,30 @@ func aLevel() bind.Kind {
 			return nil, fmt.Errorf("unknown level %q; known: L0, L1", s)
 		}
 	})
+}
+
+func declareDeterminism(c *call) (starlark.Value, error) {
+	d := &c.topology().determinism
+	if d.Level != "" {
+		c.Errorf(c.Site.Span(), "", "is declared already")
+	}
+	d.Level, d.Strict = bind.Arg[string](c.Call, "level"), bind.Arg[bool](c.Call, "strict")
+	if d.Level == "L0" && d.Strict {
+		c.Errorf(c.Site.KeywordSpan("strict"), "", "L0 promises the plan only, which no service can break: strict=True needs level L1")
+	}
+	for _, name := range bind.ArgList[string](c.Call, "allow") {
+		n := spec.Nondeterminism(name)
+		switch name {
+		case "network":
+			n = spec.OutsideIO
+		case "files":
+			n = spec.ForeignFS
+		}
+		if !slices.Contains(d.Allow, n) {
+			d.Allow = append(d.Allow, n)
+		}
+	}
+	return starlark.None, nil
 }
 
 func refer(c *call) (starlark.Value, error) {

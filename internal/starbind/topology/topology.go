@@ -30,8 +30,8 @@ type Topology struct {
 	services   []*Service
 	references []*reference
 	// places holds the placeholders for addresses that are not known yet.
-	places []placeholder
-	level  string
+	places      []placeholder
+	determinism spec.Determinism
 	// volumes are those of all services, by the place in the world.
 	volumes []spec.Volume
 }
@@ -56,6 +56,9 @@ func (t *Topology) Services() []*Service { return t.services }
 
 // Volumes returns the volumes of all services.
 func (t *Topology) Volumes() []spec.Volume { return t.volumes }
+
+// Determinism returns the contract on how reproducible leaves are.
+func (t *Topology) Determinism() spec.Determinism { return t.determinism }
 
 // CheckReferences reports references to services that are not declared.
 func (t *Topology) CheckReferences() {
