@@ -500,7 +500,8 @@ func talk(address, count string) (*net.TCPConn, error) {
 	}
 	buf := make([]byte, 64)
 	for range n {
-		if _, err := c.Write(buf); err == nil {
+		_, err := c.Write(buf)
+		if err == nil {
 			_, err = io.ReadFull(c, buf)
 		}
 		if err != nil {

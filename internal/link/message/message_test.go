@@ -119,9 +119,8 @@ type rig struct {
 // pipe is a socket of which both ends are in the test.
 type pipe struct {
 	net.Conn
-	mu   sync.Mutex
-	ops  []string
-	half chan struct{}
+	mu  sync.Mutex
+	ops []string
 }
 
 func (p *pipe) CloseWrite() error {

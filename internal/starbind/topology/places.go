@@ -41,7 +41,7 @@ func aSocketPath() bind.Kind {
 // insideWorld says why a path is none at which a world may have something of its own.
 func insideWorld(p string) error {
 	if !path.IsAbs(p) || path.Clean(p) != p || p == "/" {
-		return fmt.Errorf("%q must be an absolute path, written without . and ..", p)
+		return fmt.Errorf("%q must be an absolute path, without . and .. in it", p)
 	}
 	for _, dir := range []string{"/proc", "/sys", "/dev"} {
 		if p == dir || strings.HasPrefix(p, dir+"/") && !strings.HasPrefix(p, "/dev/shm/") {
