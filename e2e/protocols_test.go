@@ -12,9 +12,9 @@ import (
 // psql and redis-cli exchange with them. SHOPDIR is the directory of the example that brings PostgreSQL's launcher and its template.
 const protocols = `
 db = service("db", interface("pg", "postgres", 5432), binary = "SHOPDIR/bin/pg", args = ["run", "SHOPDIR/bin/template", "/data/pg"],
-    env = {"POSTGRES_USER": "shop"}, healthcheck = tcp("localhost:5432"))
+    env = {"POSTGRES_USER": "shop"}, healthcheck = ready())
 cache = service("cache", interface("main", "redis", 6379), binary = "redis-server", args = ["--save", "", "--dir", "/data", "--requirepass", "open sesame"],
-    env = {"REDIS_PASSWORD": "open sesame"}, healthcheck = tcp("localhost:6379"))
+    env = {"REDIS_PASSWORD": "open sesame"}, healthcheck = ready())
 a = service("a", interface("main", "tcp", 7000), binary = "toyd", args = ["7000"], depends_on = [db, cache])
 
 def run(line):

@@ -80,8 +80,8 @@ def healed_at_connect():
 def healed_midway():
     def blink():
         sleep("300ms")
-        partition(a, db, run = lambda: sleep("400ms"))
-    answers = parallel(lambda: psql(["select pg_sleep(0.5)", "select 2"]), blink)
+        partition(a, db, run = lambda: sleep("1s"))
+    answers = parallel(lambda: psql(["select pg_sleep(0.7)", "select 2"]), blink)
     assert_eq(answers[0], "ok 2")
 
 [scenario(s, expect = lambda r: None, timeout = "40s") for s in [
